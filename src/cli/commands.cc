@@ -1,0 +1,89 @@
+#include "cli/commands.h"
+
+#include <array>
+#include <cstdio>
+
+#include <absl/strings/str_format.h>
+
+#include "base/strings.h"
+#include "cli/version.h"
+
+namespace brink::cli {
+
+std::unique_ptr<Command> MakeVersion();
+
+namespace {
+
+// One line a command; the factory is declared above and defined in cmd_NAME.cc.
+constexpr CommandEntry kCommands[] = {
+    {"version", MakeVersion},
+};
+
+std::string Overview() {
+  std::string out =
+      "brink - branch records with eBPF, on machines with and without branch hardware\n\nUsage: brink COMMAND [options]\n\nCommands:\n";
+  for (const CommandEntry& entry : AllCommands()) {
+    absl::StrAppendFormat(&out, "  %-10s %s\n", entry.name, entry.make()->spec().summary);
+  }
+  out += "\n`brink COMMAND --help` shows the options of a command with examples.\n";
+  return out;
+}
+
+int Fail(std::string_view command, const Status& status) {
+  std::fprintf(stderr, "brink %s: %s\n", std::string(command).c_str(), Message(status).c_str());
+  return status.code() == absl::StatusCode::kInvalidArgument ? kUsage : kFailed;
+}
+
+const CommandEntry* Find(std::string_view name) {
+  for (const CommandEntry& entry : AllCommands()) {
+    if (name == entry.name) return &entry;
+  }
+  return nullptr;
+}
+
+int UnknownCommand(std::string_view name) {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : AllCommands()) names.emplace_back(entry.name);
+  auto nearest = NearestNames(name, names, 1);
+  std::fprintf(stderr, "brink: unknown command '%s'%s; see brink --help\n", EscapeForTerminal(name).c_str(),
+               nearest.empty() ? "" : ("; did you mean '" + nearest[0] + "'?").c_str());
+  return kUsage;
+}
+
+}  // namespace
+
+std::span<const CommandEntry> AllCommands() { return kCommands; }
+
+int Main(std::span<const std::string> argv) {
+  if (argv.size() < 2 || argv[1] == "--help" || argv[1] == "-h" || (argv[1] == "help" && argv.size() == 2)) {
+    std::fputs(Overview().c_str(), argv.size() < 2 ? stderr : stdout);
+    return argv.size() < 2 ? kUsage : kDone;
+  }
+  if (argv[1] == "--version" || argv[1] == "-V") {
+    std::puts(VersionLine().c_str());
+    return kDone;
+  }
+  if ((argv[1] == "help" || argv[1] == "man") && argv.size() == 3) {
+    const CommandEntry* entry = Find(argv[2]);
+    if (!entry) return UnknownCommand(argv[2]);
+    auto command = entry->make();
+    std::fputs((argv[1] == "man" ? ManSource(command->spec()) : HelpText(command->spec())).c_str(), stdout);
+    return kDone;
+  }
+  const CommandEntry* entry = Find(argv[1]);
+  if (!entry) return UnknownCommand(argv[1]);
+  auto command = entry->make();
+  auto parsed = ParseOptions(command->spec(), argv.subspan(1));
+  if (!parsed.ok()) {
+    Fail(entry->name, parsed.status());
+    return kUsage;
+  }
+  if (parsed->help) {
+    std::fputs(HelpText(command->spec()).c_str(), stdout);
+    return kDone;
+  }
+  auto status = command->Run(*parsed);
+  return status.ok() ? *status : Fail(entry->name, status.status());
+}
+
+}  // namespace brink::cli
