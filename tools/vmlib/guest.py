@@ -1,0 +1,129 @@
+"""One QEMU run: boots a kernel on an image, streams what the guest says, returns its status."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+from vmlib import image, kernels
+
+TIMED_OUT = 124
+NO_RESULT = 125
+
+
+class Guest:
+    """What to boot. Fill the lists, then run()."""
+
+    def __init__(self, kernel, cpus=1, memory="1G", timeout=120):
+        self.kernel = kernel
+        self.arch = kernels.matrix()["arch"][kernel["arch"]]
+        self.cpus = cpus
+        self.memory = memory
+        self.timeout = timeout
+        self.files = []    # paths of this machine, with their libraries
+        self.modules = []  # (path of a .ko, parameters)
+        self.env = {}
+        self.qemu = []     # further arguments
+        self.out = None    # folder that receives what the guest left in /out
+        self.append = ""
+        self.stream = sys.stdout
+        self.boot_seconds = None
+
+    def run(self, script):
+        """Runs the shell text inside. Returns (status, output); TIMED_OUT and NO_RESULT come with the console."""
+        if not shutil.which(self.arch["qemu"]):
+            raise kernels.Unavailable(f"no {self.arch['qemu']} (tools/setup --test)")
+        found = kernels.get(self.kernel)
+        work = tempfile.mkdtemp(prefix="brink-vm-")
+        try:
+            return self._run(work, found, script)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _image(self, work, script):
+        root = image.Root(os.path.join(work, "root"))
+        for path in self.files:
+            root.add(path)
+        for path, parameters in self.modules:
+            name = os.path.basename(path)
+            shutil.copy(path, root.path("vm/modules/" + name))
+            root.write(f"vm/modules/{name[:-3]}.params", parameters)
+        if self.out:
+            os.makedirs(root.path("out"))
+        root.finish(self.arch["result"], script, self.env)
+        if self.kernel["root"] == "initramfs":
+            path = os.path.join(work, "initramfs")
+            image.make_initramfs(root, path)
+            return ["-initrd", path], "rdinit=/init"
+        path = os.path.join(work, "disk")
+        image.make_ext4(root, path)
+        return (["-drive", f"file={path},format=raw,if=none,id=disk,snapshot=on", "-device", "nvme,drive=disk,serial=disk"],
+                "root=/dev/nvme0n1 rw rootfstype=ext4 init=/init")
+
+    def _run(self, work, found, script):
+        drive, append = self._image(work, script)
+        if self.out:
+            tar = os.path.join(work, "out.tar")
+            with open(tar, "wb") as file:
+                file.truncate(512 << 20)
+            drive += ["-drive", f"file={tar},format=raw,if=none,id=out", "-device", "nvme,drive=out,serial=out"]
+        words = [f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
+                 self.kernel["append"], append, self.append]
+        result, console = os.path.join(work, "result"), os.path.join(work, "console")
+        command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg,thread=single" if self.cpus == 1 or
+                   "-plugin" in self.qemu else "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
+                   "-nic", "none", "-no-reboot", "-serial", f"file:{console}", "-serial", f"file:{result}", "-kernel",
+                   found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive, *self.qemu]
+        open(result, "wb").close()
+        # One guest at a time, over all checkouts: emulation uses every core it gets, and time-outs would lie.
+        with open(os.path.join(kernels.cache_dir(), ".guest"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            status, text = self._wait(command, result, console)
+        if self.out and status not in (TIMED_OUT, NO_RESULT):
+            os.makedirs(self.out, exist_ok=True)
+            with tarfile.open(tar, "r:") as archive:
+                archive.extractall(self.out)
+        return status, text
+
+    def _wait(self, command, result, console):
+        begin = time.monotonic()
+        text = ""
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu, \
+                open(result, "rb") as reader:
+            try:
+                while True:
+                    ended = qemu.poll() is not None
+                    more = reader.read().decode(errors="replace")
+                    if more and self.boot_seconds is None:
+                        self.boot_seconds = time.monotonic() - begin
+                    text += more
+                    self._show(more)
+                    if ended:
+                        break
+                    if time.monotonic() - begin > self.timeout:
+                        break
+                    time.sleep(0.05)
+            finally:
+                if qemu.poll() is None:
+                    qemu.kill()
+            said = qemu.stdout.read().decode(errors="replace")
+        answer = re.search(r"^RESULT (\d+)$", text, re.M)
+        if answer:
+            return int(answer.group(1)), text[:answer.start()].rstrip("\n") + "\n"
+        timed_out = time.monotonic() - begin > self.timeout
+        why = f"no answer after {self.timeout} s" if timed_out else "the guest ended without an answer"
+        print(f"vm: {self.kernel['name']}: {why}; qemu said: {said.strip() or 'nothing'}; its console ended with",
+              file=sys.stderr)
+        with open(console, encoding="utf-8", errors="replace") as file:
+            sys.stderr.writelines("  | " + line.rstrip() + "\n" for line in file.readlines()[-40:])
+        return (TIMED_OUT if timed_out else NO_RESULT), text
+
+    def _show(self, more):
+        if self.stream and more:
+            self.stream.write(re.sub(r"\n?^RESULT \d+\n", "", more, flags=re.M))
+            self.stream.flush()

@@ -1,0 +1,183 @@
+"""Root file systems of the guests: busybox, an init, and whatever shall run there with its shared libraries."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+from vmlib.kernels import Unavailable
+
+_INIT = """#!/bin/sh
+# First process of the guest: mounts what the tests need, runs /vm/run, reports on the second serial port.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /dev/shm /dev/pts
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmp /dev/shm
+mount -t tmpfs tmp /tmp
+mount -t tmpfs tmp /run
+mount -t bpf bpf /sys/fs/bpf
+mount -t tracefs trace /sys/kernel/tracing
+mount -t debugfs debug /sys/kernel/debug
+mount -t cgroup2 cgroup /sys/fs/cgroup
+ip link set lo up
+hostname guest
+stty -F RESULT_TTY raw 2>/dev/null
+. /vm/env
+status=0
+for module in /vm/modules/*.ko; do
+  [ -e "$module" ] || continue
+  name=${module##*/}; name=${name%.ko}
+  insmod "$module" $(cat /vm/modules/$name.params 2>/dev/null) || status=98
+done
+if [ $status = 0 ]; then
+  cd /root
+  sh /vm/run < /dev/null > RESULT_TTY 2>&1
+  status=$?
+fi
+[ ! -d /out ] || tar -cf /dev/nvme1n1 -C /out . || status=99
+# Status first, so that a guest that hangs while it goes down has still answered.
+echo "
+RESULT $status" > RESULT_TTY
+sync
+poweroff -f
+"""
+
+
+class Root:
+    """A root folder under construction; every file lands at the path that it has on this machine."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "vm/modules", "var/tmp", "usr/bin", "usr/sbin",
+                     "usr/lib", "usr/lib64"):
+            os.makedirs(self.path(name), exist_ok=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            os.symlink("usr/" + name, self.path(name))
+        self.write("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+        self.write("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+        self._busybox()
+
+    def path(self, name):
+        return os.path.join(self.folder, name.lstrip("/"))
+
+    def write(self, name, text, mode=0o644):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+
+    def _busybox(self):
+        busybox = shutil.which("busybox")
+        if not busybox:
+            raise Unavailable("no busybox (package busybox-static)")
+        shutil.copy(busybox, self.path("usr/bin/busybox"))
+        applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+        for applet in applets:
+            if applet != "busybox":
+                os.symlink("busybox", self.path("usr/bin/" + applet))
+
+    def add(self, path):
+        """A file with its libraries, or a folder with everything in it, at its own absolute path."""
+        path = os.path.abspath(path)
+        if os.path.isdir(path):
+            shutil.copytree(path, self.path(path), symlinks=True, dirs_exist_ok=True)
+            return
+        if not os.path.exists(path):
+            raise SystemExit(f"vm: no such file: {path}")
+        real = os.path.realpath(path)
+        self._place(real)
+        named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        if named != real:
+            os.makedirs(os.path.dirname(self.path(named)), exist_ok=True)
+            if os.path.lexists(self.path(named)):
+                os.unlink(self.path(named))
+            os.symlink(real, self.path(named))
+        for library in _libraries(real):
+            self.add(library)
+
+    def _place(self, real):
+        target = self.path(real)
+        if os.path.lexists(target):
+            if not os.path.islink(target):
+                return
+            os.unlink(target)  # a busybox applet gives way to the real program
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            os.link(real, target)
+        except OSError:
+            shutil.copy2(real, target)
+
+    def finish(self, result_tty, run, env):
+        self.write("init", _INIT.replace("RESULT_TTY", result_tty), 0o755)
+        self.write("vm/run", run, 0o755)
+        self.write("vm/env", "".join(f"export {k}={_quote(v)}\n" for k, v in env.items()))
+
+
+def _quote(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _libraries(path):
+    with open(path, "rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return []
+    listing = subprocess.run(["ldd", path], capture_output=True, text=True)
+    if listing.returncode:
+        return []  # static, or a module
+    missing = re.findall(r"(\S+) => not found", listing.stdout)
+    if missing:
+        raise SystemExit(f"vm: {path} needs {' '.join(missing)}, not found here")
+    return re.findall(r"(/\S+) \(0x", listing.stdout)
+
+
+def _size(folder):
+    total = 0
+    for base, dirs, files in os.walk(folder):
+        total += 4096 * (1 + len(dirs))
+        for name in files:
+            total += (os.lstat(os.path.join(base, name)).st_size + 8191) & ~4095
+    return total
+
+
+def make_ext4(root, path):
+    tool = shutil.which("mke2fs", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if not tool:
+        raise Unavailable("no mke2fs (package e2fsprogs)")
+    megabytes = _size(root.folder) * 5 // 4 // 2**20 + 64
+    subprocess.run([tool, "-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root.folder, path,
+                    f"{megabytes}M"], check=True, stdout=subprocess.DEVNULL)
+
+
+def make_initramfs(root, path):
+    """newc archive, uncompressed: unpacking it under emulation costs less than decompressing."""
+    with open(path, "wb") as out:
+        inode = 0
+        for base, dirs, files in os.walk(root.folder):
+            for name in sorted(dirs) + sorted(files):
+                inode += 1
+                full = os.path.join(base, name)
+                _entry(out, inode, os.path.relpath(full, root.folder), full)
+        _header(out, 0, "TRAILER!!!", 0, 0)
+
+
+def _entry(out, inode, name, full):
+    info = os.lstat(full)
+    if stat.S_ISLNK(info.st_mode):
+        data = os.readlink(full).encode()
+    elif stat.S_ISREG(info.st_mode):
+        with open(full, "rb") as file:
+            data = file.read()
+    else:
+        data = b""
+    _header(out, inode, name, info.st_mode, len(data))
+    out.write(data + b"\0" * (-len(data) % 4))
+
+
+def _header(out, inode, name, mode, size):
+    raw = name.encode() + b"\0"
+    fields = (inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, len(raw), 0)
+    out.write(b"070701" + b"".join(b"%08X" % f for f in fields) + raw + b"\0" * (-(110 + len(raw)) % 4))
