@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the walker (bpf/walk, compiled for BPF and for the host) and user space (src/walk) share: micro-ops, the code
+ * cache, the translation tables, the walker's state and the miss record. docs/walk.md explains the whole.
+ *
+ * Contract of the walker: exact or shortened, never wrong.
+ *
+ * Threads: user space is the only writer of the code cache. It writes micro-ops first and publishes them by one 32-bit
+ * release store of an index (brink_uop.next, brink_uop.target, brink_walk_page.entry) or by a hash update. A slot is
+ * reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
+ * own state.
+ */
+#ifndef BRINK_ABI_WALK_H_
+#define BRINK_ABI_WALK_H_
+
+#include "brink/abi/event.h"
+
+/* --- limits ------------------------------------------------------------------------------------------------------ */
+
+#define BRINK_WALK_PAGE_SIZE 4096
+#define BRINK_WALK_CODE_LINE 64		/* unit of code validation */
+#define BRINK_WALK_TAIL 64		/* bytes of the following page kept with a page: an instruction may cross */
+#define BRINK_WALK_CHUNK 64		/* micro-ops are given to pages in chunks of so many */
+#define BRINK_WALK_PAGE_CHUNKS 64
+#define BRINK_WALK_RANGES 8
+#define BRINK_WALK_IRQ_DEPTH 128	/* most branches of a walk in interrupt mode */
+#define BRINK_WALK_MAX_STEPS 65536	/* hard limit of instructions a walk */
+#define BRINK_WALK_CLOCK_STEPS 64	/* the clock is read once in so many steps */
+#define BRINK_WALK_REP_MAX 4096		/* most bytes that one string instruction is followed for */
+
+/* --- registers --------------------------------------------------------------------------------------------------- */
+
+/* Numbers in the register file. The general registers are the machine's own numbers (x86-64: rax 0 .. r15 15). */
+enum brink_walk_regnum {
+	BRINK_REG_ZERO = 16,	/* always 0 */
+	BRINK_REG_IP = 17,	/* address of the instruction being executed */
+	BRINK_REG_MEM = 18,	/* memory operand of the instruction being executed */
+	BRINK_REG_IMM = 19,	/* immediate of the instruction being executed */
+	BRINK_REG_FS = 20,	/* segment bases; unknown unless the process is trusted (BRINK_PROC_FSBASE) */
+	BRINK_REG_GS = 21,
+	BRINK_REG_T0 = 22,
+	BRINK_REG_T1 = 23,
+	BRINK_REG_K0 = 24,	/* mask registers k0..k7 */
+	BRINK_REG_COUNT = 32
+};
+
+/* --- micro-ops --------------------------------------------------------------------------------------------------- */
+
+/* brink_uop.flags */
+#define BRINK_UOP_MEM 0x01	/* base + (index << scale) + disp is computed */
+#define BRINK_UOP_LOAD 0x02	/* msh bits of it are loaded into BRINK_REG_MEM first */
+#define BRINK_UOP_STORE 0x04	/* BRINK_REG_MEM is stored there last */
+#define BRINK_UOP_FS 0x08
+#define BRINK_UOP_GS 0x10
+#define BRINK_UOP_A32 0x20	/* the address is cut to 32 bits */
+#define BRINK_UOP_HI_DST 0x40	/* dst is ah, ch, dh or bh (numbers 0..3) */
+#define BRINK_UOP_HI_SRC 0x80
+
+/* brink_uop.line: page slot * 64 + 64-byte line within the page; this bit: the instruction runs into the next line. */
+#define BRINK_UOP_LINE_CROSSES 0x80000000u
+
+/*
+ * One machine instruction. `op` is private to lifter and core (bpf/walk/ops.h). Index 0 of the micro-op array is never
+ * used: an edge of 0 says that the way goes through the translation tables.
+ */
+struct brink_uop {
+	__u8 op;
+	__u8 flags;
+	__u8 dst;
+	__u8 src;
+	__u8 src2;	/* third operand where there is one */
+	__u8 base;
+	__u8 index;
+	__u8 scale;	/* shift of the index, 0..3 */
+	__s32 disp;	/* with BRINK_REG_IP as base counted from the start of the instruction */
+	__s32 imm;	/* direct branches: target, counted from the start of the instruction */
+	__u32 next;	/* index of the following instruction, 0 = by translation */
+	__u32 target;	/* index of the direct target, 0 = by translation */
+	__u32 line;
+	__u8 sh;	/* 64 - operand size in bits */
+	__u8 msh;	/* 64 - size in bits of the memory operand, or of a narrower source */
+	__u8 len;	/* bytes of the instruction */
+	__u8 aux;	/* condition, count, ... as `op` says */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_uop) == 32);
+BRINK_ABI_FIELD(struct brink_uop, op, 0, 1);
+BRINK_ABI_FIELD(struct brink_uop, flags, 1, 1);
+BRINK_ABI_FIELD(struct brink_uop, dst, 2, 1);
+BRINK_ABI_FIELD(struct brink_uop, src, 3, 1);
+BRINK_ABI_FIELD(struct brink_uop, src2, 4, 1);
+BRINK_ABI_FIELD(struct brink_uop, base, 5, 1);
+BRINK_ABI_FIELD(struct brink_uop, index, 6, 1);
+BRINK_ABI_FIELD(struct brink_uop, scale, 7, 1);
+BRINK_ABI_FIELD(struct brink_uop, disp, 8, 4);
+BRINK_ABI_FIELD(struct brink_uop, imm, 12, 4);
+BRINK_ABI_FIELD(struct brink_uop, next, 16, 4);
+BRINK_ABI_FIELD(struct brink_uop, target, 20, 4);
+BRINK_ABI_FIELD(struct brink_uop, line, 24, 4);
+BRINK_ABI_FIELD(struct brink_uop, sh, 28, 1);
+BRINK_ABI_FIELD(struct brink_uop, msh, 29, 1);
+BRINK_ABI_FIELD(struct brink_uop, len, 30, 1);
+BRINK_ABI_FIELD(struct brink_uop, aux, 31, 1);
+
+/*
+ * One lifted page of code. entry[offset] = e, 0 = not lifted; else the micro-op's index is
+ * chunk[e / BRINK_WALK_CHUNK] + e % BRINK_WALK_CHUNK. (Entry 0 of chunk 0 is not used.)
+ * `code` is what was lifted; the walker compares live bytes with it line by line. Slot 0 is never used.
+ */
+struct brink_walk_page {
+	__u32 chunk[BRINK_WALK_PAGE_CHUNKS];
+	__u16 entry[BRINK_WALK_PAGE_SIZE];
+	__u8 code[BRINK_WALK_PAGE_SIZE];
+	__u8 tail[BRINK_WALK_TAIL];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_page) == 12608);
+BRINK_ABI_FIELD(struct brink_walk_page, chunk, 0, 256);
+BRINK_ABI_FIELD(struct brink_walk_page, entry, 256, 8192);
+BRINK_ABI_FIELD(struct brink_walk_page, code, 8448, 4096);
+BRINK_ABI_FIELD(struct brink_walk_page, tail, 12544, 64);
+
+/* --- translation ------------------------------------------------------------------------------------------------- */
+
+/*
+ * `asid` names an address space layout. The BPF side makes it from what fork copies and exec renews (executable,
+ * stack and code start), so a forked child finds its parent's translations; it is opaque to user space, which learns
+ * it from miss records. A stale or colliding entry is harmless: every line of code is validated.
+ */
+struct brink_walk_key {
+	__u64 asid;
+	__u64 vpage;	/* address >> 12 */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_key) == 16);
+BRINK_ABI_FIELD(struct brink_walk_key, asid, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_key, vpage, 8, 8);
+
+struct brink_walk_xlat {
+	__u32 slot;	/* of brink_walk_page; 0 = none */
+	__u32 reserved;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_xlat) == 8);
+BRINK_ABI_FIELD(struct brink_walk_xlat, slot, 0, 4);
+BRINK_ABI_FIELD(struct brink_walk_xlat, reserved, 4, 4);
+
+#define BRINK_PROC_FSBASE 0x1	/* no WRFSBASE/WRGSBASE outside the C library: the kernel's segment bases are true */
+#define BRINK_PROC_REFUSED 0x2	/* do not walk (device mappings not allowed, 32-bit, told so) */
+
+enum brink_walk_range_kind {
+	BRINK_RANGE_NONE = 0,
+	BRINK_RANGE_DEVICE = 1,		/* never read: the walk ends */
+	BRINK_RANGE_UNKNOWN = 2,	/* written by the kernel (vvar): reads as unknown */
+};
+
+struct brink_walk_range {
+	__u64 start;
+	__u64 end;	/* exclusive */
+	__u32 kind;	/* enum brink_walk_range_kind */
+	__u32 reserved;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_range) == 24);
+BRINK_ABI_FIELD(struct brink_walk_range, start, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_range, end, 8, 8);
+BRINK_ABI_FIELD(struct brink_walk_range, kind, 16, 4);
+BRINK_ABI_FIELD(struct brink_walk_range, reserved, 20, 4);
+
+/* What user space found out about an address space (hash by asid). Nothing is walked, or read, before it is there. */
+struct brink_walk_proc {
+	__u32 flags;	/* BRINK_PROC_* */
+	__u32 nr_ranges;
+	struct brink_walk_range range[BRINK_WALK_RANGES];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_proc) == 200);
+BRINK_ABI_FIELD(struct brink_walk_proc, flags, 0, 4);
+BRINK_ABI_FIELD(struct brink_walk_proc, nr_ranges, 4, 4);
+BRINK_ABI_FIELD(struct brink_walk_proc, range, 8, 192);
+
+/* --- misses ------------------------------------------------------------------------------------------------------ */
+
+enum brink_miss_reason {
+	BRINK_MISS_PROCESS = 1,	/* no brink_walk_proc for the asid */
+	BRINK_MISS_PAGE = 2,	/* no translation for the page */
+	BRINK_MISS_ENTRY = 3,	/* the page is lifted (slot), this address in it is not */
+	BRINK_MISS_CHANGED = 4,	/* live bytes differ from those of the slot */
+};
+
+/* Ring record BRINK_REC_MISS. `code` is the page of `address` as it is now, then the head of the following page. */
+struct brink_miss {
+	struct brink_rec_header header;
+	__u64 time_ns;
+	__u64 asid;
+	__u64 address;
+	__u64 task_start_ns;
+	__u32 tgid;
+	__u32 tid;
+	__u32 slot;		/* page that was found, 0 = none */
+	__u16 reason;		/* enum brink_miss_reason */
+	__u16 code_len;		/* valid bytes of `code`: 0 (page not in memory), 4096 or 4096 + BRINK_WALK_TAIL */
+	__u8 code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_miss) == 4216);
+BRINK_ABI_FIELD(struct brink_miss, header, 0, 8);
+BRINK_ABI_FIELD(struct brink_miss, time_ns, 8, 8);
+BRINK_ABI_FIELD(struct brink_miss, asid, 16, 8);
+BRINK_ABI_FIELD(struct brink_miss, address, 24, 8);
+BRINK_ABI_FIELD(struct brink_miss, task_start_ns, 32, 8);
+BRINK_ABI_FIELD(struct brink_miss, tgid, 40, 4);
+BRINK_ABI_FIELD(struct brink_miss, tid, 44, 4);
+BRINK_ABI_FIELD(struct brink_miss, slot, 48, 4);
+BRINK_ABI_FIELD(struct brink_miss, reason, 52, 2);
+BRINK_ABI_FIELD(struct brink_miss, code_len, 54, 2);
+BRINK_ABI_FIELD(struct brink_miss, code, 56, 4160);
+
+/* --- configuration (read-only data of the BPF objects) ------------------------------------------------------------ */
+
+struct brink_walk_config {
+	__u32 depth;		/* branches asked for: 1 .. the buffer's size */
+	__u32 max_steps;	/* 1 .. BRINK_WALK_MAX_STEPS */
+	__u32 budget_ns;	/* of one walk; 0 = none */
+	__u32 kind_mask;	/* records kept: bit = perf branch type (1 cond, 2 jump, 3 ind_jump, 4 call, ...) */
+	__u32 bucket_permille;	/* walk time a CPU, in thousandths; 0 = no bucket */
+	__u32 bucket_burst_ns;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_config) == 24);
+BRINK_ABI_FIELD(struct brink_walk_config, depth, 0, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, max_steps, 4, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, budget_ns, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, kind_mask, 12, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, bucket_permille, 16, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 20, 4);
+#define BRINK_WALK_ALL_KINDS 0xffffffffu
+
+/*
+ * Maps (bpf/walk/maps.h):
+ *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop
+ *   walk_pages  ARRAY, BPF_F_MMAPABLE: struct brink_walk_page
+ *   walk_xlat   HASH: struct brink_walk_key -> struct brink_walk_xlat
+ *   walk_procs  HASH: __u64 asid -> struct brink_walk_proc
+ *   walk_state  ARRAY: struct brink_walk (abi/walk_state.h), one a slot
+ *   walk_out    ARRAY: struct brink_walk_out, one a slot
+ * User space sets max_entries of walk_uops, walk_pages, walk_state and walk_out before loading.
+ */
+
+#endif /* BRINK_ABI_WALK_H_ */

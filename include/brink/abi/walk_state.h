@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * State of one walk, as BPF, the host build of the core and the tests see it. Written by the walker only; a test run
+ * hands a whole state in and takes it back.
+ */
+#ifndef BRINK_ABI_WALK_STATE_H_
+#define BRINK_ABI_WALK_STATE_H_
+
+#include "brink/abi/walk.h"
+
+#define BRINK_WALK_LINES 256		/* memory lines of one walk: 128 sets, 2 ways */
+#define BRINK_WALK_LINE_SIZE 64
+#define BRINK_WALK_RET_STACK 16		/* remembered returns; a deeper one is translated again */
+#define BRINK_WALK_VALID 64		/* remembered validated code lines */
+#define BRINK_WALK_XLAT_CACHE 16	/* remembered page translations */
+
+/* Bits set in `unk` are unknown; the same bits of `val` are 0. */
+struct brink_walk_reg {
+	__u64 val;
+	__u64 unk;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_reg) == 16);
+BRINK_ABI_FIELD(struct brink_walk_reg, val, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_reg, unk, 8, 8);
+
+/* One line of memory: cache and store buffer. A bit of `known` and `dirty` stands for one byte. */
+struct brink_walk_line {
+	__u64 tag;	/* address | generation (BRINK_WALK_TAG_*) */
+	__u64 known;
+	__u64 dirty;
+	__u8 data[BRINK_WALK_LINE_SIZE];
+	__u8 pad[8];	/* eight bytes are read at any offset */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_line) == 96);
+BRINK_ABI_FIELD(struct brink_walk_line, tag, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_line, known, 8, 8);
+BRINK_ABI_FIELD(struct brink_walk_line, dirty, 16, 8);
+BRINK_ABI_FIELD(struct brink_walk_line, data, 24, 64);
+
+/* The generation of a walk lies in the low 6 bits of a tag, which a line address leaves free. */
+#define BRINK_WALK_TAG_GEN 63
+
+/* Vector register: a bit of `known` stands for one byte of data. */
+struct brink_walk_vreg {
+	__u8 data[64];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_vreg) == 64);
+
+struct brink_walk_ret {
+	__u64 address;
+	__u32 uop;
+	__u32 line;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_ret) == 16);
+BRINK_ABI_FIELD(struct brink_walk_ret, address, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_ret, uop, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_ret, line, 12, 4);
+
+struct brink_walk_valid {
+	__u64 address;	/* line address | generation */
+	__u32 line;
+	__u32 reserved;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_valid) == 16);
+BRINK_ABI_FIELD(struct brink_walk_valid, address, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_valid, line, 8, 4);
+
+struct brink_walk_tlb {
+	__u64 vpage;
+	__u32 slot;
+	__u32 gen;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_tlb) == 16);
+BRINK_ABI_FIELD(struct brink_walk_tlb, vpage, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_tlb, slot, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_tlb, gen, 12, 4);
+
+/* State of one walk; a slot of an array, by CPU in interrupt mode and by free list in task mode. */
+struct brink_walk {
+	struct brink_walk_reg reg[BRINK_REG_COUNT];
+	/*
+	 * Flags. Lazy form (flags_known == BRINK_WALK_FLAGS_LAZY): result and carries of the last operation, shifted up
+	 * so that the operand's top bit is bit 63; flag_sh is that shift. Explicit form: `flags` in the machine's layout,
+	 * `flags_known` the bits that are known. The direction flag is always in `flags`.
+	 */
+	__u64 flag_res;
+	__u64 flag_carry;
+	__u32 flags;
+	__u32 flags_known;
+	__u32 flag_sh;
+	__u32 stop;		/* enum brink_stop; 0 while walking */
+	__u32 pc;		/* micro-op to execute; 0 = translate reg[IP] */
+	__u32 line;		/* code line validated last (brink_uop.line) */
+	__u32 steps;
+	__u32 max_steps;
+	__u32 nr;		/* branches recorded: out[depth - nr .. depth - 1], newest first */
+	__u32 depth;
+	__u32 kind_mask;
+	__u32 gen;		/* of tags, 1..63 */
+	__u32 ret_top;
+	__u32 next_clock;	/* step at which the clock is read */
+	__u32 miss_reason;	/* enum brink_miss_reason when stop is MISS or CODE_CHANGED */
+	__u32 miss_slot;
+	__u64 miss_address;
+	__u64 fault_address;	/* FAULT, DEVICE_MEMORY, STORE_FULL: the data or code address */
+	__u64 asid;
+	__u64 start_ns;
+	__u64 deadline_ns;	/* 0 = none */
+	__u64 bucket_ns;	/* token bucket: walk time left, and when it was filled */
+	__u64 bucket_time_ns;
+	__u32 fills;		/* lines read from memory */
+	__u32 validated;	/* code lines compared */
+	__u64 ea;		/* address of the memory operand of the instruction being executed */
+	__u32 ml;		/* its line, BRINK_WALK_LINES = crosses or not resolved */
+	__u32 reserved;
+	struct brink_walk_proc proc;
+	__u64 vknown[32];
+	struct brink_walk_vreg vreg[32];
+	struct brink_walk_vreg vtmp;
+	__u64 vtmp_known;
+	struct brink_walk_ret ret[BRINK_WALK_RET_STACK];
+	struct brink_walk_valid valid[BRINK_WALK_VALID];
+	struct brink_walk_tlb tlb[BRINK_WALK_XLAT_CACHE];
+	__u8 scratch[128];
+	struct brink_walk_line mem[BRINK_WALK_LINES];
+};
+#define BRINK_WALK_FLAGS_LAZY 0xffffffffu
+
+BRINK_ABI_FIELD(struct brink_walk, reg, 0, 512);
+BRINK_ABI_FIELD(struct brink_walk, flag_res, 512, 8);
+BRINK_ABI_FIELD(struct brink_walk, flag_carry, 520, 8);
+BRINK_ABI_FIELD(struct brink_walk, flags, 528, 4);
+BRINK_ABI_FIELD(struct brink_walk, flags_known, 532, 4);
+BRINK_ABI_FIELD(struct brink_walk, flag_sh, 536, 4);
+BRINK_ABI_FIELD(struct brink_walk, stop, 540, 4);
+BRINK_ABI_FIELD(struct brink_walk, pc, 544, 4);
+BRINK_ABI_FIELD(struct brink_walk, line, 548, 4);
+BRINK_ABI_FIELD(struct brink_walk, steps, 552, 4);
+BRINK_ABI_FIELD(struct brink_walk, max_steps, 556, 4);
+BRINK_ABI_FIELD(struct brink_walk, nr, 560, 4);
+BRINK_ABI_FIELD(struct brink_walk, depth, 564, 4);
+BRINK_ABI_FIELD(struct brink_walk, kind_mask, 568, 4);
+BRINK_ABI_FIELD(struct brink_walk, gen, 572, 4);
+BRINK_ABI_FIELD(struct brink_walk, ret_top, 576, 4);
+BRINK_ABI_FIELD(struct brink_walk, next_clock, 580, 4);
+BRINK_ABI_FIELD(struct brink_walk, miss_reason, 584, 4);
+BRINK_ABI_FIELD(struct brink_walk, miss_slot, 588, 4);
+BRINK_ABI_FIELD(struct brink_walk, miss_address, 592, 8);
+BRINK_ABI_FIELD(struct brink_walk, fault_address, 600, 8);
+BRINK_ABI_FIELD(struct brink_walk, asid, 608, 8);
+BRINK_ABI_FIELD(struct brink_walk, start_ns, 616, 8);
+BRINK_ABI_FIELD(struct brink_walk, deadline_ns, 624, 8);
+BRINK_ABI_FIELD(struct brink_walk, bucket_ns, 632, 8);
+BRINK_ABI_FIELD(struct brink_walk, bucket_time_ns, 640, 8);
+BRINK_ABI_FIELD(struct brink_walk, fills, 648, 4);
+BRINK_ABI_FIELD(struct brink_walk, validated, 652, 4);
+BRINK_ABI_FIELD(struct brink_walk, ea, 656, 8);
+BRINK_ABI_FIELD(struct brink_walk, ml, 664, 4);
+BRINK_ABI_FIELD(struct brink_walk, proc, 672, 200);
+BRINK_ABI_FIELD(struct brink_walk, vknown, 872, 256);
+BRINK_ABI_FIELD(struct brink_walk, vreg, 1128, 2048);
+BRINK_ABI_FIELD(struct brink_walk, vtmp, 3176, 64);
+BRINK_ABI_FIELD(struct brink_walk, vtmp_known, 3240, 8);
+BRINK_ABI_FIELD(struct brink_walk, ret, 3248, 256);
+BRINK_ABI_FIELD(struct brink_walk, valid, 3504, 1024);
+BRINK_ABI_FIELD(struct brink_walk, tlb, 4528, 256);
+BRINK_ABI_FIELD(struct brink_walk, scratch, 4784, 128);
+BRINK_ABI_FIELD(struct brink_walk, mem, 4912, 24576);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 29488);
+
+/* Branches of one walk, filled from the end: out[depth - nr] is the newest. */
+struct brink_walk_out {
+	struct brink_branch branch[BRINK_MAX_WALK_BRANCHES];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_out) == 49152);
+
+#endif /* BRINK_ABI_WALK_STATE_H_ */
