@@ -1,0 +1,41 @@
+// The mappings of a process with the flags that decide whether its memory may be read: /proc/PID/smaps.
+//
+// Threads: pure functions. Input is untrusted (a process names its mappings): lines that make no sense are skipped,
+// names are kept as they are and escaped where they are shown.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace brink {
+
+struct VmArea {
+  uint64_t start = 0;
+  uint64_t end = 0;  // exclusive
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool io = false;       // VM_IO: a device behind it
+  bool pfn_map = false;  // VM_PFNMAP: raw page frames, no struct pages
+  uint64_t offset = 0;
+  uint64_t inode = 0;
+  std::string name;      // "/usr/bin/x", "[vvar]", ""
+
+  bool device() const { return io || pfn_map; }
+  // Written by the kernel: vvar, vvar_vclock and the paravirtual clock pages.
+  bool kernel_written() const { return name.rfind("[vvar", 0) == 0 || name == "[pvclock]" || name == "[hvclock]"; }
+};
+
+// Areas of smaps text in the order given. Areas without a VmFlags line count as device: what is not known is not read.
+std::vector<VmArea> ParseSmaps(std::string_view text);
+
+// Reads /proc/PID/smaps below `proc_root` ("/proc"). NOT_FOUND when the process is gone.
+StatusOr<std::vector<VmArea>> ReadVmAreas(pid_t pid, const std::string& proc_root = "/proc");
+
+}  // namespace brink

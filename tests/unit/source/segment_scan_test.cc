@@ -1,0 +1,62 @@
+#include "source/segment_scan.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace brink {
+namespace {
+
+TEST(HasSegmentBaseWrite, FindsEveryForm) {
+  const std::vector<std::vector<uint8_t>> forms = {
+      {0xf3, 0x0f, 0xae, 0xd0},        // wrfsbase eax
+      {0xf3, 0x48, 0x0f, 0xae, 0xd7},  // wrfsbase rdi
+      {0xf3, 0x49, 0x0f, 0xae, 0xdf},  // wrgsbase r15
+      {0x90, 0xae, 0xf3, 0x0f, 0xae, 0xd8, 0x90}};
+  for (const auto& form : forms) EXPECT_TRUE(HasSegmentBaseWrite(form));
+}
+
+TEST(HasSegmentBaseWrite, LeavesReadsAndFencesAlone) {
+  const std::vector<std::vector<uint8_t>> forms = {
+      {},
+      {0xae},
+      {0x0f, 0xae},
+      {0x0f, 0xae, 0xd0},              // no F3: ldmxcsr-like encodings
+      {0xf3, 0x48, 0x0f, 0xae, 0xc0},  // rdfsbase
+      {0x0f, 0xae, 0xf0},              // mfence
+      {0xf3, 0x0f, 0xae, 0x10}};       // memory operand
+  for (const auto& form : forms) EXPECT_FALSE(HasSegmentBaseWrite(form));
+}
+
+// This program holds the patterns above as immediates, so its own text is left out.
+std::vector<VmArea> LibrariesAndJit() {
+  std::vector<VmArea> areas = *ReadVmAreas(getpid());
+  std::erase_if(areas, [](const VmArea& area) { return area.name.ends_with("unit_source"); });
+  return areas;
+}
+
+TEST(SegmentScanner, JudgesThisProcessAndSeesCodeThatAppears) {
+  SegmentScanner scanner;
+  auto before = scanner.Scan(getpid(), LibrariesAndJit());
+  EXPECT_FALSE(before.writes) << before.where;
+
+  void* page = mmap(nullptr, 3 << 20, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  // Across the boundary of two read blocks.
+  const uint8_t code[] = {0xf3, 0x48, 0x0f, 0xae, 0xd0};
+  std::memcpy(static_cast<uint8_t*>(page) + (1 << 20) - 3, code, sizeof code);
+  EXPECT_TRUE(scanner.Scan(getpid(), LibrariesAndJit()).writes);
+  munmap(page, 3 << 20);
+}
+
+TEST(SegmentScanner, WhatCannotBeReadIsAssumedToWrite) {
+  VmArea area{.start = 0x1000, .end = 0x2000, .executable = true, .name = "/nowhere"};
+  auto answer = SegmentScanner().Scan(getpid(), {area});
+  EXPECT_TRUE(answer.writes);
+  EXPECT_TRUE(answer.unreadable);
+}
+
+}  // namespace
+}  // namespace brink
