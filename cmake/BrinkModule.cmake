@@ -58,7 +58,7 @@ function(brink_use_pch target)
 endfunction()
 
 # brink_gtest(NAME ring DEPS modules... LIBS libraries... SOURCES files... [TIMEOUT seconds])
-# One GoogleTest binary, one ctest entry labelled with its ring.
+# One GoogleTest binary, one ctest entry labelled with its ring; "unit;threads" where TSan should look, "unit;nosan" where not.
 function(brink_gtest name ring)
   cmake_parse_arguments(arg "" "TIMEOUT" "DEPS;LIBS;SOURCES" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -69,7 +69,7 @@ function(brink_gtest name ring)
   target_link_libraries(${name} PRIVATE brink_flags brink_test_support ${arg_DEPS} ${arg_LIBS} GTest::gmock_main)
   brink_use_pch(${name})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ring} TIMEOUT ${arg_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES LABELS "${ring}" TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "BRINK_BINARY=$<TARGET_FILE:brink>;BRINK_SOURCE_DIR=${CMAKE_SOURCE_DIR};BRINK_BUILD_DIR=${CMAKE_BINARY_DIR}")
 endfunction()
 
