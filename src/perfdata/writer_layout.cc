@@ -86,7 +86,7 @@ Status Writer::WritePipeStart() {
     AppendRecord(start, kRecordEventUpdate, body);
   }
   for (Feature feature : WritableFeatures()) {
-    if (feature == kFeatureBuildId || feature == kFeatureEventDesc || feature == kFeatureBranchStack || !HasFeature(feature, features_)) continue;
+    if (feature == kFeatureBuildId || feature == kFeatureBranchStack || !HasFeature(feature, features_)) continue;
     std::string body;
     AppendValue(body, uint64_t{feature});
     AppendRecord(start, kRecordHeaderFeature, body + EncodeFeature(feature, features_));
