@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""What walking costs the target: interleaved runs of real programs, bare, under perf record -e cpu-clock and under
+brink record --source walk at the same rate. Prints medians of the slowdown in per cent and brink's own statistics;
+compare columns, not absolute figures: the machine is noisy.
+
+usage: run.py [--brink build/brink] [--rate HZ] [--repeat N] [--record OPTIONS] [--json]
+"""
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = {
+    "python3": ["/usr/bin/python3", "-c", "import json\nd={str(i):list(range(i%17)) for i in range(20000)}\n"
+                "for _ in range(6): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])"],
+    "gzip": ["sh", "-c", "gzip -9 -c @INPUT@ > /dev/null"],
+    "xz": ["sh", "-c", "xz -3 -c @INPUT@ > /dev/null"],
+    "perl": ["perl", "-e", "my %h; for my $i (1..400000) { $h{($i*7919)%65537} .= chr(65+$i%26); } my $n=0;"
+             " for (keys %h) { $n += tr/A// if /AB|[K-P]+Q/ } print $n"],
+    "sort": ["sh", "-c", "LC_ALL=C sort -S 64M @TEXT@ > /dev/null"],
+    "cc1": ["gcc", "-O2", "-c", "@SOURCE@", "-o", "/dev/null"],
+}
+
+
+def inputs(folder):
+    """Files made from a fixed generator: words of a small grammar, and C code of many small functions."""
+    seed, lines = 12345, []
+    for _ in range(60000):
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        lines.append(f"{seed % 99991} record {'abcdefghij'[seed % 10] * (seed % 13)} {seed >> 7} value-{seed % 613}")
+    text = os.path.join(folder, "text")
+    with open(text, "w", encoding="ascii") as file:
+        file.write("\n".join(lines * 2) + "\n")
+    source = os.path.join(folder, "code.c")
+    with open(source, "w", encoding="ascii") as file:
+        for i in range(900):
+            file.write(f"int f{i}(int a, int *p) {{ int s = {i}; for (int i = 0; i < a; i++) {{ if (p[i] > s) s += p[i] * {i % 7 + 1};"
+                       f" else s ^= p[i] >> {i % 5}; switch (s & 3) {{ case 0: s++; break; case 1: s -= {i}; }} }} return s; }}\n")
+    return {"@INPUT@": text, "@TEXT@": text, "@SOURCE@": source}
+
+
+def run(argv):
+    begin = time.monotonic()
+    done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace')[-800:]}")
+    return time.monotonic() - begin, done.stderr.decode(errors="replace")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brink", default="build/brink")
+    parser.add_argument("--rate", default="1000")
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--record", default="--source walk")
+    parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    table = {}
+    with tempfile.TemporaryDirectory() as folder:
+        names = inputs(folder)
+        for program in args.programs.split(","):
+            command = [word for word in PROGRAMS[program]]
+            for key, value in names.items():
+                command = [word.replace(key, value) for word in command]
+            ways = {
+                "bare": command,
+                "perf": ["perf", "record", "-q", "-e", "cpu-clock", "-F", args.rate, "-o", f"{folder}/p.data", "--"] + command,
+                "brink": [args.brink, "record", *shlex.split(args.record), "-F", args.rate, "-o", f"{folder}/b.data", "--"] + command,
+            }
+            times, log = {name: [] for name in ways}, ""
+            for turn in range(args.repeat):
+                for name in (list(ways) if turn % 2 == 0 else list(ways)[::-1]):
+                    seconds, text = run(ways[name])
+                    times[name].append(seconds)
+                    log = text if name == "brink" else log
+            bare = statistics.median(times["bare"])
+            row = {"bare_s": round(bare, 3)}
+            for name in ("perf", "brink"):
+                # Pairs of the same turn, so that a slow moment of the machine weighs on both.
+                ratios = [t / b for t, b in zip(times[name], times["bare"])]
+                row[f"{name}_slowdown_percent"] = round(100 * (statistics.median(ratios) - 1), 2)
+            row["statistics"] = [line.strip() for line in log.splitlines() if "walk" in line or "depth" in line or "step" in line][:12]
+            table[program] = row
+            if not args.json:
+                print(f"{program:10} bare {bare:6.3f} s  perf +{row['perf_slowdown_percent']:5.2f} %  brink +{row['brink_slowdown_percent']:5.2f} %", flush=True)
+                for line in row["statistics"]:
+                    print(f"           {line}")
+    if args.json:
+        print(json.dumps(table, indent=1))
+
+
+if __name__ == "__main__":
+    main()
