@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 
-from vmlib import guest, kernels
+from vmlib import guest, kernels, lbr
 
 SKIPPED = 77  # what ctest and automake take for "skipped"
 
@@ -16,6 +16,7 @@ _EXAMPLES = """examples:
   tools/vm run --kernel 6.1 -- uname -r
   tools/vm run --kernel 6.12 --cpus 2 -- build/tests/bpf_something --gtest_filter='Ring.*'
   tools/vm run --kernel 6.12 --shell 'ls /sys/kernel/btf; dmesg | tail -3'
+  tools/vm run --kernel 6.12 --lbr --lbr-params depth=64 --add perf --shell 'perf record -b -o /tmp/p ls; dmesg | tail'
   tools/vm run --kernel 6.12 --out /tmp/got -- build/brink record -o /out/brink.data -- ls
 status: that of the command inside; 77 skipped with a reason; 124 no answer in time; 125 the guest died
 """
@@ -36,6 +37,9 @@ def _parser():
     run.add_argument("--timeout", type=int, default=120, help="seconds until the guest is given up (default 120)")
     run.add_argument("--add", action="append", default=[], metavar="PATH", help="a further file with its libraries, or a folder")
     run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    run.add_argument("--lbr", nargs="?", const="plugin", choices=("plugin", "canned"),
+                     help="branch hardware: the guest's true branches (default), or what a test feeds to /dev/brink_lbr")
+    run.add_argument("--lbr-params", default="", metavar="WORDS", help="module parameters: flavour=amd depth=16 ...")
     run.add_argument("--append", default="", metavar="WORDS", help="more words for the kernel's command line")
     run.add_argument("--out", metavar="DIR", help="bring what the guest leaves in /out here")
     run.add_argument("--shell", metavar="TEXT", help="run this shell text instead of a command")
@@ -47,6 +51,8 @@ def make_guest(options):
     made = guest.Guest(kernels.find(options.kernel), options.cpus, options.memory, options.timeout)
     made.append, made.out = options.append, options.out
     made.files += [shutil.which(p) or p for p in options.add]
+    if options.lbr:
+        lbr.attach(made, options.lbr, options.lbr_params)
     for pair in options.env:
         name, _, value = pair.partition("=")
         made.env[name] = value

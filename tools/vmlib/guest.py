@@ -28,7 +28,7 @@ class Guest:
         self.files = []    # paths of this machine, with their libraries
         self.modules = []  # (path of a .ko, parameters)
         self.env = {}
-        self.qemu = []     # further arguments
+        self.plugin = None  # QEMU plugin that keeps the branch records
         self.out = None    # folder that receives what the guest left in /out
         self.append = ""
         self.stream = sys.stdout
@@ -72,13 +72,18 @@ class Guest:
             with open(tar, "wb") as file:
                 file.truncate(512 << 20)
             drive += ["-drive", f"file={tar},format=raw,if=none,id=out", "-device", "nvme,drive=out,serial=out"]
+        if self.plugin:
+            bar = os.path.join(work, "bar")
+            with open(bar, "wb") as file:
+                file.truncate(1 << 20)
+            drive += ["-object", f"memory-backend-file,id=bar,size=1M,share=on,mem-path={bar}", "-device",
+                      "ivshmem-plain,memdev=bar", "-plugin", f"{self.plugin},bar={bar}"]
         words = [f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
                  self.kernel["append"], append, self.append]
         result, console = os.path.join(work, "result"), os.path.join(work, "console")
-        command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg,thread=single" if self.cpus == 1 or
-                   "-plugin" in self.qemu else "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
+        command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
                    "-nic", "none", "-no-reboot", "-serial", f"file:{console}", "-serial", f"file:{result}", "-kernel",
-                   found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive, *self.qemu]
+                   found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive]
         open(result, "wb").close()
         # One guest at a time, over all checkouts: emulation uses every core it gets, and time-outs would lie.
         with open(os.path.join(kernels.cache_dir(), ".guest"), "w", encoding="utf-8") as lock:

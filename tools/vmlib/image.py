@@ -17,7 +17,6 @@ mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/shm /dev/pts
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmp /dev/shm
-mount -t tmpfs tmp /tmp
 mount -t tmpfs tmp /run
 mount -t bpf bpf /sys/fs/bpf
 mount -t tracefs trace /sys/kernel/tracing
@@ -147,7 +146,7 @@ def make_ext4(root, path):
     tool = shutil.which("mke2fs", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if not tool:
         raise Unavailable("no mke2fs (package e2fsprogs)")
-    megabytes = _size(root.folder) * 5 // 4 // 2**20 + 64
+    megabytes = _size(root.folder) * 5 // 4 // 2**20 + 256
     subprocess.run([tool, "-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root.folder, path,
                     f"{megabytes}M"], check=True, stdout=subprocess.DEVNULL)
 
