@@ -44,7 +44,7 @@ static long keep_one(__u32 index, void *data)
 	if (index >= stack->nr || index >= REPLAY_ENTRIES)
 		return 1;
 	entry = stack->source[index];
-	result = brink_filter_record((const struct brink_filter_prog *)&filter_prog, &stack->in, &entry);
+	result = brink_filter_record(brink_filter_rodata(&filter_prog), &stack->in, &entry);
 	brink_filter_count(&stack->counts, result);
 	if (result == BRINK_FILTER_TRUE && ctx->kept < REPLAY_ENTRIES) {
 		stack->entries[ctx->kept] = entry;
@@ -67,7 +67,7 @@ int filter_replay(void *unused)
 		ctx.stack->kept = ctx.stack->nr;
 		return 0;
 	}
-	ctx.stack->sample_result = brink_filter_sample((const struct brink_filter_prog *)&filter_prog, &ctx.stack->in);
+	ctx.stack->sample_result = brink_filter_sample(brink_filter_rodata(&filter_prog), &ctx.stack->in);
 	if (ctx.stack->sample_result == BRINK_FILTER_TRUE)
 		bpf_loop(REPLAY_ENTRIES, keep_one, &ctx, 0);
 	ctx.stack->kept = ctx.kept;

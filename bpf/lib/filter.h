@@ -22,42 +22,72 @@ extern "C" {
 /* perf's branch type -> enum brink_filter_kind, four bits each, type 0 lowest. Same table as BranchEntry::kind(). */
 #define BRINK_KIND_OF_TYPE 0x9099a64876543210ULL
 
-static __always_inline __u32 brink_kind_of(__u64 info)
-{
-	__u32 type = info >> 20 & 15;
+/*
+ * Everything below is arithmetic without branches: a branch would make the verifier follow each truth value of each
+ * operation on its own path, 2^32 of them in a full program. The barrier keeps the compiler from finding the branch
+ * again.
+ */
+#define BRINK_FILTER_OPAQUE(x) asm volatile("" : "+r"(x))
 
-	if (info >> 3 & 1)
-		return BRINK_KIND_TX_ABORT;
-	return BRINK_KIND_OF_TYPE >> (4 * type) & 15;
+/* 1 where x is not 0. */
+static __always_inline __u64 brink_nonzero(__u64 x)
+{
+	__u64 minus = -x;
+
+	BRINK_FILTER_OPAQUE(minus);
+	return (x | minus) >> 63;
 }
 
-static __always_inline __u32 brink_priv_of_address(__u64 address)
+/* 1 where x < y: the borrow of x - y. */
+static __always_inline __u64 brink_below(__u64 x, __u64 y)
 {
-	return !address ? 0 : address >> 63 ? 2 : 1;
+	__u64 difference = x - y;
+
+	BRINK_FILTER_OPAQUE(difference);
+	return ((~x & y) | (~(x ^ y) & difference)) >> 63;
+}
+
+static __always_inline __u32 brink_kind_of(__u64 info)
+{
+	__u64 abort = -(info >> 3 & 1);
+	__u64 kind = BRINK_KIND_OF_TYPE >> (4 * (info >> 20 & 15)) & 15;
+
+	return (kind & ~abort) | (BRINK_KIND_TX_ABORT & abort);
+}
+
+/* 0 not known, 1 user, 2 kernel. */
+static __always_inline __u64 brink_priv_of_address(__u64 address)
+{
+	return brink_nonzero(address) << (address >> 63);
 }
 
 /* The record's own privilege bits (BRBE) win over the address: only they know a hypervisor. */
-static __always_inline __u32 brink_to_priv(const struct brink_branch *br)
+static __always_inline __u64 brink_to_priv(const struct brink_branch *br)
 {
-	__u32 priv = br->info >> 30 & 7;
+	__u64 stored = br->info >> 30 & 7;
+	__u64 use = -(brink_nonzero(stored) & ~(stored >> 2));
 
-	if (!br->to)
-		return 0;
-	return priv && priv < 4 ? priv : brink_priv_of_address(br->to);
+	return ((stored & use) | (brink_priv_of_address(br->to) & ~use)) & -brink_nonzero(br->to);
+}
+
+static __always_inline __u64 brink_crossing(const struct brink_branch *br)
+{
+	__u64 from = brink_priv_of_address(br->from), to = brink_to_priv(br);
+
+	return (1 + brink_nonzero(from ^ to)) & -(brink_nonzero(from) & brink_nonzero(to));
 }
 
 /*
- * Value of a record's field. Fields with "0 is not known" give 0 then; the flags that a record always has (in_tx,
- * abort) are given as 1 (no) or 2 (yes), the others that may be unknown likewise, so that 0 is "not known" throughout
- * and one test serves all.
+ * Value of a record's field; 0 is "not known" throughout. The flags that a record always has (in_tx, abort) are 1 (no)
+ * or 2 (yes), so that one test serves all.
  */
 static __always_inline __u64 brink_filter_record_field(__u32 field, const struct brink_branch *br)
 {
-	__u32 from, to;
+	__u64 info = br->info;
 
 	switch (field) {
 	case BRINK_FF_KIND:
-		return brink_kind_of(br->info);
+		return brink_kind_of(info);
 	case BRINK_FF_FROM:
 		return br->from;
 	case BRINK_FF_TO:
@@ -67,28 +97,24 @@ static __always_inline __u64 brink_filter_record_field(__u32 field, const struct
 	case BRINK_FF_TO_PRIV:
 		return brink_to_priv(br);
 	case BRINK_FF_CROSSING:
-		from = brink_priv_of_address(br->from);
-		to = brink_to_priv(br);
-		if (!from || !to)
-			return 0;
-		return from == to ? 1 : 2;
+		return brink_crossing(br);
 	case BRINK_FF_MISPREDICTED:
-		return br->info & 1 ? 2 : br->info >> 1 & 1;
+		return (info & 1) << 1 | (info >> 1 & ~info & 1);
 	case BRINK_FF_CYCLES:
-		return br->info >> 4 & 0xffff;
+		return info >> 4 & 0xffff;
 	case BRINK_FF_IN_TX:
-		return 1 + (br->info >> 2 & 1);
+		return 1 + (info >> 2 & 1);
 	case BRINK_FF_ABORT:
-		return 1 + (br->info >> 3 & 1);
+		return 1 + (info >> 3 & 1);
 	case BRINK_FF_SPEC:
-		return br->info >> 24 & 3;
+		return info >> 24 & 3;
 	}
 	return 0;
 }
 
-/* Fetches a field; the result says whether it is known. `br` may be NULL in a sample program. */
-static __always_inline int brink_filter_fetch(__u32 field, const struct brink_filter_in *in,
-					      const struct brink_branch *br, __u64 *value)
+/* Fetches a field; the result (0 or 1) says whether it is known. `br` is NULL in a sample program. */
+static __always_inline __u64 brink_filter_fetch(__u32 field, const struct brink_filter_in *in,
+						const struct brink_branch *br, __u64 *value)
 {
 	if (field >= BRINK_FF_EXT) {
 		__u32 slot = field & (BRINK_FILTER_MAX_EXT - 1);
@@ -101,10 +127,10 @@ static __always_inline int brink_filter_fetch(__u32 field, const struct brink_fi
 		return in->known >> field & 1;
 	}
 	*value = br ? brink_filter_record_field(field, br) : 0;
-	return *value != 0;
+	return brink_nonzero(*value);
 }
 
-static __always_inline int brink_filter_comm(const struct brink_filter_op *op, const struct brink_filter_in *in)
+static __always_inline __u64 brink_filter_comm(const struct brink_filter_op *op, const struct brink_filter_in *in)
 {
 	__u64 first = ~0ULL, second = ~0ULL;
 
@@ -115,33 +141,42 @@ static __always_inline int brink_filter_comm(const struct brink_filter_op *op, c
 	} else if (op->length < 16) {
 		second = (1ULL << ((op->length - 8) * 8)) - 1;
 	}
-	return !((in->comm[0] ^ op->a) & first) && !((in->comm[1] ^ op->b) & second);
+	return brink_nonzero(((in->comm[0] ^ op->a) & first) | ((in->comm[1] ^ op->b) & second)) ^ 1;
 }
 
-/* One test: BRINK_FILTER_FALSE, TRUE or UNKNOWN. */
-static __always_inline __u32 brink_filter_test(const struct brink_filter_op *op, const struct brink_filter_in *in,
+static __always_inline __u64 brink_within(__u64 value, __u64 lo, __u64 hi)
+{
+	return (brink_below(value, lo) | brink_below(hi, value)) ^ 1;
+}
+
+/* One test as two bits: 0 true, 1 unknown. */
+static __always_inline __u64 brink_filter_test(const struct brink_filter_op *op, const struct brink_filter_in *in,
 					       const struct brink_branch *br)
 {
-	__u64 value = 0;
-	int known = brink_filter_fetch(op->field, in, br, &value);
+	const __u64 sign = 1ULL << 63;
+	__u64 value = 0, hit = 0;
+	__u64 known = brink_filter_fetch(op->field, in, br, &value);
 
-	if (op->code == BRINK_FOP_IS_UNKNOWN)
-		return !known;
-	if (!known)
-		return BRINK_FILTER_UNKNOWN;
 	switch (op->code) {
+	case BRINK_FOP_IS_UNKNOWN:
+		return known ^ 1;
 	case BRINK_FOP_RANGE:
-		return value >= op->a && value <= op->b;
+		hit = brink_within(value, op->a, op->b);
+		break;
 	case BRINK_FOP_SRANGE:
-		return (__s64)value >= (__s64)op->a && (__s64)value <= (__s64)op->b;
+		hit = brink_within(value ^ sign, op->a ^ sign, op->b ^ sign);
+		break;
 	case BRINK_FOP_SET:
-		return value < 64 ? op->a >> (value & 63) & 1 : 0;
+		hit = (op->a >> (value & 63) & 1) & (brink_nonzero(value >> 6) ^ 1);
+		break;
 	case BRINK_FOP_BITS:
-		return (value & op->a) == op->b;
+		hit = brink_nonzero((value & op->a) ^ op->b) ^ 1;
+		break;
 	case BRINK_FOP_COMM:
-		return brink_filter_comm(op, in);
+		hit = brink_filter_comm(op, in);
+		break;
 	}
-	return BRINK_FILTER_UNKNOWN;
+	return (hit & known) | (known ^ 1) << 1;
 }
 
 /* Runs `count` operations. `br` is NULL for a sample program. */
@@ -158,7 +193,7 @@ static __always_inline __u32 brink_filter_run(const struct brink_filter_op *ops,
 		if (i >= count)
 			break;
 		if (op->code < BRINK_FOP_NOT) {
-			__u32 r = op->code == BRINK_FOP_CONST ? (__u32)op->a : brink_filter_test(op, in, br);
+			__u32 r = op->code == BRINK_FOP_CONST ? op->a : brink_filter_test(op, in, br);
 
 			t = t << 1 | (r & 1);
 			u = u << 1 | (r >> 1 & 1);
@@ -206,6 +241,19 @@ static __always_inline __u32 brink_filter_record(const struct brink_filter_prog 
 		return quick;
 	result = brink_filter_run(prog->record, prog->record_ops, in, br);
 	return result == BRINK_FILTER_TRUE ? quick : result;
+}
+
+/*
+ * A program in `const volatile` read-only data, as a plain pointer. The barrier keeps the compiler from folding the
+ * zeros it sees at build time into the code; the verifier still knows the loaded values.
+ */
+static __always_inline const struct brink_filter_prog *
+brink_filter_rodata(const volatile struct brink_filter_prog *rodata)
+{
+	const struct brink_filter_prog *prog = (const struct brink_filter_prog *)rodata;
+
+	asm volatile("" : "+r"(prog));
+	return prog;
 }
 
 static __always_inline void brink_filter_count(struct brink_filter_counts *counts, __u32 result)

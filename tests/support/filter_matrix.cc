@@ -67,9 +67,9 @@ std::vector<MatrixCell> Matrix() {
 std::vector<std::vector<BranchEntry>> RecordedStacks(size_t limit) {
   std::vector<std::vector<BranchEntry>> stacks;
   for (const char* name : {"skylake-lbr32", "skylake-y-lbr32", "sandybridge-lbr16-zeros", "sandybridge-lbr16-callchain", "arm-etm-kernel"}) {
-    std::string path = SharedData(std::string("perf61-brstack/") + name + ".txt.gz");
-    if (path.empty()) continue;
-    FILE* pipe = popen(("zcat '" + path + "' 2>/dev/null").c_str(), "r");
+    std::optional<std::string> path = SharedData(std::string("perf61-brstack/") + name + ".txt.gz");
+    if (!path) continue;
+    FILE* pipe = popen(("zcat '" + *path + "' 2>/dev/null").c_str(), "r");
     if (!pipe) continue;
     size_t taken = 0;
     char* line = nullptr;
