@@ -10,14 +10,14 @@
 
 namespace brink::cli {
 
-std::unique_ptr<Command> MakeFilter();
+std::unique_ptr<Command> MakeDoctor();
 std::unique_ptr<Command> MakeVersion();
 
 namespace {
 
 // One line a command; the factory is declared above and defined in cmd_NAME.cc.
 constexpr CommandEntry kCommands[] = {
-    {"filter", MakeFilter},
+    {"doctor", MakeDoctor},
     {"version", MakeVersion},
 };
 

@@ -41,14 +41,15 @@ std::string Denied(const perf_event_attr& attr, const PerfTarget& target, const 
   // The lowest level at which the kernel would have let this event pass.
   bool kernel = !attr.exclude_kernel;
   bool raw = attr.type == PERF_TYPE_TRACEPOINT && attr.sample_type & PERF_SAMPLE_RAW;
-  int needed = raw ? -1 : target.pid == -1 ? 0 : kernel ? 1 : 2;
+  bool whole_cpu = target.pid == -1 || target.flags & PERF_FLAG_PID_CGROUP;
+  int needed = raw ? -1 : whole_cpu ? 0 : kernel ? 1 : 2;
   if (context.paranoid <= needed) {
-    return absl::StrCat("process ", target.pid, " belongs to another user or is not dumpable; ", context.setcap_line,
-                        " does not suffice, run as its user or as root");
+    return absl::StrCat("process ", target.pid, " belongs to another user or is not dumpable (", context.setcap_line,
+                        " does not suffice); run as its user or as root");
   }
-  std::string out = absl::StrCat("kernel.perf_event_paranoid is ", context.paranoid, ", this needs ", needed, " or CAP_PERFMON: ",
+  std::string out = absl::StrCat("kernel.perf_event_paranoid is ", context.paranoid, ", this needs ", needed, " or CAP_PERFMON; ",
                                  context.setcap_line, ", or sysctl kernel.perf_event_paranoid=", needed);
-  if (kernel && target.pid != -1 && context.paranoid <= 2) out += ", or leave the kernel out (:u)";
+  if (kernel && !whole_cpu && context.paranoid <= 2) out += ", or leave the kernel out (:u)";
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "kernel/perf_names.h"
 #include "kernel/perf_pmu.h"
+#include "kernel/tracefs.h"
 
 namespace brink {
 namespace {
@@ -93,7 +94,9 @@ Status ParseTracepoint(const KernelRoots& roots, std::string_view category, std:
     }
   }
   bool mounted = false, denied = false;
-  for (const std::string& root : roots.tracefs) {
+  std::vector<std::string> places = roots.tracefs;
+  if (places.empty()) places.push_back(TracefsRoot());
+  for (const std::string& root : places) {
     std::error_code error;
     mounted = mounted || std::filesystem::exists(root + "/events", error);
     denied = denied || error.value() == EACCES || error.value() == EPERM;

@@ -39,7 +39,7 @@ struct EventSpec {
 // Where the kernel's files are; tests point them at a folder of their own.
 struct KernelRoots {
   std::string sysfs = "/sys";
-  std::vector<std::string> tracefs = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+  std::vector<std::string> tracefs;  // empty: TracefsRoot()
 };
 
 // One event. Errors quote the text, say what is wrong and propose near names.

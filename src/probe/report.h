@@ -1,0 +1,31 @@
+// The feature set as text for people and as JSON for programs (docs/schema/doctor.json).
+#pragma once
+
+#include <string>
+
+#include "probe/feature.h"
+
+namespace brink {
+
+struct DoctorReport {
+  const FeatureSet& features;
+  std::string version;       // of brink
+  uint64_t took_ns = 0;
+  uint64_t realtime_ns = 0;  // of the probing
+  uint64_t monotonic_ns = 0;
+};
+
+// One line a feature by group, off ones with reason and remedy; then rights and the source that auto takes.
+std::string DoctorText(const DoctorReport& report, bool verbose);
+// One JSON object on one line.
+std::string DoctorJson(const DoctorReport& report);
+
+// What a capability would add for a user without root.
+struct CapabilityUse {
+  int capability;
+  const char* gives;
+  bool needed;  // brink does not work without it (or root)
+};
+std::span<const CapabilityUse> CapabilityUses();
+
+}  // namespace brink
