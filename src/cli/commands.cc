@@ -6,20 +6,21 @@
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
+#include "cli/command_list.inc"
 #include "cli/version.h"
 
 namespace brink::cli {
 
-std::unique_ptr<Command> MakeDoctor();
-std::unique_ptr<Command> MakeVersion();
+// BRINK_COMMANDS(X) lists what the build found as cmd_NAME.cc, in the order of the help text: X(name, MakeName).
+#define BRINK_DECLARE_COMMAND(name, make) std::unique_ptr<Command> make();
+BRINK_COMMANDS(BRINK_DECLARE_COMMAND)
+#undef BRINK_DECLARE_COMMAND
 
 namespace {
 
-// One line a command; the factory is declared above and defined in cmd_NAME.cc.
-constexpr CommandEntry kCommands[] = {
-    {"doctor", MakeDoctor},
-    {"version", MakeVersion},
-};
+#define BRINK_COMMAND_ENTRY(name, make) {#name, make},
+constexpr CommandEntry kCommands[] = {BRINK_COMMANDS(BRINK_COMMAND_ENTRY)};
+#undef BRINK_COMMAND_ENTRY
 
 std::string Overview() {
   std::string out =

@@ -97,7 +97,9 @@ Expr ExprOfFlags(uint64_t bits) {
   // ANY takes records of unknown kind too: no test at all.
   if (bits & kBranchKindMask && !(bits & kBranchAny)) parts.push_back(KindTest(KindsOfFlags(bits)));
   uint64_t priv = bits & kBranchPrivMask;
-  if (priv && priv != kBranchPrivMask) parts.push_back(ValuesTest(Field::kToPriv, RangeSet::OfMask(priv << 1)));
+  // u and k together are everything a sampled task executes: no test, so that stacks stay contiguous.
+  const bool both = (priv & (kBranchUser | kBranchKernel)) == (kBranchUser | kBranchKernel);
+  if (priv && !both) parts.push_back(ValuesTest(Field::kToPriv, RangeSet::OfMask(priv << 1)));
   if (bits & kBranchInTx && !(bits & kBranchNoTx)) parts.push_back(ValuesTest(Field::kInTx, RangeSet::Of(kYes)));
   if (bits & kBranchNoTx && !(bits & kBranchInTx)) parts.push_back(ValuesTest(Field::kInTx, RangeSet::Of(kNo)));
   if (parts.empty()) return Constant(Truth::kTrue);
