@@ -1,0 +1,51 @@
+// Names and mappings of the recorded threads at each moment of a recording, by perf's rules: so that text equals perf's.
+//
+// In particular perf keeps the mappings of a process over exec (new ones cut the old ones down) and the name of a
+// thread after its exit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "perfdata/records.h"
+
+namespace brink::script {
+
+class Tasks {
+ public:
+  // `maps`: follow mappings, too.
+  explicit Tasks(bool maps);
+
+  // Takes COMM, FORK and MMAP records in; others do nothing.
+  void Observe(const perfdata::Record& record);
+
+  // ":TID" where the recording gives no name. Valid until the next Observe.
+  std::string_view Comm(uint32_t tid);
+  // The offset in the mapped file of a user address, as perf shows it in call chains; the address itself where nothing
+  // is mapped.
+  uint64_t FileOffset(uint32_t pid, uint64_t address) const;
+
+ private:
+  struct Mapping {
+    uint64_t end = 0;
+    uint64_t start = 0;  // of the whole mapping, which may have been cut
+    uint64_t pgoff = 0;
+    bool identity = false;  // anonymous memory: no file to be an offset in
+  };
+  using Mappings = std::map<uint64_t, Mapping>;  // by start of what is left
+
+  void Map(const perfdata::Record& record, const perfdata::Mmap& mmap);
+  void Fork(const perfdata::Record& record, const perfdata::Task& task);
+
+  bool maps_;
+  absl::flat_hash_map<uint32_t, std::string> comms_;
+  absl::flat_hash_map<uint32_t, std::shared_ptr<Mappings>> mappings_;  // by pid; shared after a fork until changed
+  std::string unknown_;
+};
+
+}  // namespace brink::script
