@@ -1,0 +1,73 @@
+#include "ptrace/step_windows.h"
+
+#include <sys/ptrace.h>
+
+namespace brink::ptrace {
+
+using decode::Flow;
+
+void Stepper::Look(Thread& thread) {
+  uint8_t bytes[decode::kMaxInsnBytes];
+  ProcessMemory memory(thread.tid);
+  size_t size = memory.Read(thread.regs.ip, bytes, sizeof bytes);
+  thread.insn = decode::Decode({bytes, size}, thread.regs.ip);
+}
+
+void Stepper::Go(Thread& thread, int signal) {
+  thread.phase = Thread::Phase::kStep;
+  Resume(thread, PTRACE_SINGLESTEP, signal);
+}
+
+bool Stepper::Arrive(Thread& thread) {
+  const decode::CpuRegs before = thread.regs;
+  recorder_->Count(kStops);
+  ++thread.window.stops;
+  if (!ReadRegs(thread.tid, &thread.regs)) return true;
+  if (!thread.insn) return thread.regs.ip - before.ip <= decode::kMaxInsnBytes;
+  const decode::Insn& insn = *thread.insn;
+  uint64_t next = before.ip + insn.length;
+  if (insn.pushes_flags && !(before.flags & decode::kTrapFlag)) HidePushedTrapFlag(thread.tid, thread.regs.sp());
+  if (insn.flow == Flow::kNext) {
+    return thread.regs.ip == next || (insn.repeats && thread.regs.ip == before.ip);
+  }
+  if (insn.flow == Flow::kOther || insn.flow == Flow::kSyscall) return false;
+  if (insn.flow == Flow::kCond) {
+    ProcessMemory memory(thread.tid);
+    auto outcome = decode::Evaluate(insn, before, memory);
+    if (outcome->next != thread.regs.ip) {
+      recorder_->Count(kDiffers);
+      return false;
+    }
+    if (!outcome->branched) return true;
+  }
+  recorder_->Add(&thread.window, before.ip, thread.regs.ip, decode::KindOf(insn.flow));
+  return true;
+}
+
+void StepWindows::Advance(Thread& thread) {
+  if (recorder_->Full(thread.window)) return Finish(thread, BRINK_STOP_FULL, thread.regs.ip);
+  if (thread.window.stops >= recorder_->config().max_stops) return Finish(thread, BRINK_STOP_BUDGET, thread.regs.ip);
+  stepper_.Look(thread);
+  if (!thread.insn) return Finish(thread, BRINK_STOP_FAULT, thread.regs.ip);
+  if (thread.insn->flow == Flow::kSyscall) return Finish(thread, BRINK_STOP_SYSCALL, thread.regs.ip);
+  if (thread.insn->flow == Flow::kOther) return Finish(thread, BRINK_STOP_UNSUPPORTED, thread.regs.ip);
+  stepper_.Go(thread);
+}
+
+void StepWindows::OnTrap(Thread& thread, TrapKind kind) {
+  if (!Open(thread) || kind == TrapKind::kHandler) {
+    Resume(thread, PTRACE_CONT);
+    return;
+  }
+  uint64_t ip = thread.regs.ip;
+  if (stepper_.Arrive(thread)) Advance(thread);
+  else Finish(thread, BRINK_STOP_SIGNAL, ip);
+}
+
+// The tick came on top of the trap flag; the instruction has not run yet.
+void StepWindows::OnBusyTick(Thread& thread) { stepper_.Go(thread); }
+
+// PTRACE_CONT and PTRACE_DETACH take the trap flag off.
+void StepWindows::Undo(Thread& thread) { thread.phase = Thread::Phase::kFree; }
+
+}  // namespace brink::ptrace
