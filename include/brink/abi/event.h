@@ -192,6 +192,7 @@ enum brink_counter {
 	BRINK_CNT_THROTTLED = 9,	/* our own budget */
 	BRINK_CNT_RECURSION = 10,	/* program skipped by the kernel or by our own nesting guard */
 	BRINK_CNT_MISS_LOST = 11,	/* miss records that did not fit */
+	BRINK_CNT_TASKS_LOST = 12,	/* processes that did not fit into the task set */
 	BRINK_CNT_MAX = 16
 };
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One sample from begin to emit, for every perf_event program:
+ *
+ *	struct brink_sample *s = brink_sample_begin(ctx);
+ *	if (!s)
+ *		return 0;
+ *	... fill the entries behind it and s->nr, s->stop, s->steps, s->walk_ns ...
+ *	brink_sample_chain(ctx, s);
+ *	brink_sample_emit(s);
+ *	return 0;
+ *
+ * begin counts, filters and fills the head. The record lives in a per-CPU scratch: perf_event programs do not nest on
+ * a CPU (the kernel's bpf_prog_active guard), and the entries are far larger than the BPF stack.
+ */
+#ifndef BRINK_BPF_LIB_SAMPLE_H_
+#define BRINK_BPF_LIB_SAMPLE_H_
+
+#include <linux/perf_event.h>
+
+#include "lib/base.h"
+#include "lib/regs.h"
+#include "lib/target.h"
+
+/* Entries that the scratch of this object holds; a source with deeper stacks brings its own (and its own emit size). */
+#ifndef BRINK_SCRATCH_BRANCHES
+#define BRINK_SCRATCH_BRANCHES BRINK_MAX_HW_BRANCHES
+#endif
+
+struct brink_sample_scratch {
+	struct brink_sample sample;
+	struct brink_branch entries[BRINK_SCRATCH_BRANCHES];
+	/* The chain follows the entries that are used, so it may begin anywhere up to here. */
+	__u64 chain[BRINK_MAX_CHAIN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_sample_scratch);
+} brink_scratch SEC(".maps") __weak;
+
+/* Chains are taken here first: bpf_get_stack wants a constant place. */
+struct brink_chain_scratch {
+	__u64 ips[BRINK_MAX_CHAIN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_chain_scratch);
+} brink_chain SEC(".maps") __weak;
+
+/* Head of a sample of the current task at `ip`. Everything that is not known is zero. */
+brink_always_inline void brink_sample_fill(struct brink_sample *s, const struct task_struct *task, __u64 ip)
+{
+	s->header.type = BRINK_REC_SAMPLE;
+	s->header.version = BRINK_ABI_VERSION;
+	s->header.size = sizeof(*s);
+	s->time_ns = bpf_ktime_get_ns();
+	s->ip = ip;
+	s->end_ip = 0;
+	s->cgroup_id = bpf_get_current_cgroup_id();
+	s->period = 0;
+	s->tgid = task->tgid;
+	s->tid = task->pid;
+	s->cpu = bpf_get_smp_processor_id();
+	s->event = 0;
+	s->direction = BRINK_DIR_PAST;
+	s->stop = BRINK_STOP_NONE;
+	s->source = brink_cfg.source;
+	s->reserved8 = 0;
+	s->flags = 0;
+	s->nr = 0;
+	s->chain_nr = 0;
+	s->steps = 0;
+	s->walk_ns = 0;
+	s->task_start_ns = brink_leader_start(task);
+}
+
+/* NULL: not a sample of this session (counted). Else the scratch with its head filled and no entries. */
+brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_sample *s;
+	__u32 zero = 0;
+	int user;
+
+	brink_count(BRINK_CNT_EVENTS);
+	user = brink_ctx_user_mode(ctx);
+	if (!brink_target_has_current(task) || ((brink_cfg.flags & BRINK_CFG_SKIP_KERNEL) && !user) ||
+	    ((brink_cfg.flags & BRINK_CFG_SKIP_USER) && user)) {
+		brink_count(BRINK_CNT_FILTERED);
+		return 0;
+	}
+	s = bpf_map_lookup_elem(&brink_scratch, &zero);
+	if (!s)
+		return 0;
+	brink_sample_fill(s, task, brink_ctx_ip(ctx));
+	s->period = brink_ctx_period(ctx);
+	if (!user)
+		s->flags |= BRINK_SAMPLE_KERNEL_IP;
+	else if (brink_ctx_compat(ctx))
+		s->flags |= BRINK_SAMPLE_COMPAT;
+	if (brink_cfg.flags & BRINK_CFG_COOKIE)
+		s->event = bpf_get_attach_cookie(ctx);
+	return s;
+}
+
+/* Appends one context (marker and frames) of the call chain behind the entries. */
+brink_always_inline void brink_chain_part(void *ctx, struct brink_sample *s, __u64 marker, __u64 flags)
+{
+	__u32 zero = 0, nr = s->nr, have = s->chain_nr;
+	struct brink_chain_scratch *chain = bpf_map_lookup_elem(&brink_chain, &zero);
+	struct brink_sample_scratch *scratch = (struct brink_sample_scratch *)s;
+	long bytes;
+	__u32 at, room, i;
+
+	if (!chain || nr > BRINK_SCRATCH_BRANCHES || have >= BRINK_MAX_CHAIN)
+		return;
+	chain->ips[0] = marker;
+	bytes = bpf_get_stack(ctx, &chain->ips[1], sizeof(chain->ips) - sizeof(chain->ips[0]), flags);
+	if (bytes <= 0 || bytes > (long)(sizeof(chain->ips) - sizeof(chain->ips[0])))
+		return;
+	bytes += sizeof(chain->ips[0]);
+	room = BRINK_MAX_CHAIN - have;
+	if (room > BRINK_MAX_CHAIN)
+		return;
+	if (bytes > room * sizeof(__u64))
+		bytes = room * sizeof(__u64);
+	at = sizeof(struct brink_sample) + nr * sizeof(struct brink_branch) + have * sizeof(__u64);
+	for (i = 0; i < BRINK_MAX_CHAIN; i++) {
+		if (i * sizeof(__u64) >= bytes)
+			break;
+		if (at > sizeof(*scratch) - sizeof(__u64))
+			break;
+		*(__u64 *)((char *)scratch + at) = chain->ips[i];
+		at += sizeof(__u64);
+	}
+	s->chain_nr = have + i;
+}
+
+/*
+ * The call chain in perf's form (kernel part first, by frame pointers), behind the entries: call it when s->nr is
+ * final. Nothing is done unless the session asked for chains.
+ */
+brink_always_inline void brink_sample_chain(void *ctx, struct brink_sample *s)
+{
+	if ((brink_cfg.flags & BRINK_CFG_CHAIN_KERNEL) && (s->flags & BRINK_SAMPLE_KERNEL_IP))
+		brink_chain_part(ctx, s, PERF_CONTEXT_KERNEL, 0);
+	if (brink_cfg.flags & BRINK_CFG_CHAIN_USER)
+		brink_chain_part(ctx, s, PERF_CONTEXT_USER, BPF_F_USER_STACK);
+}
+
+/*
+ * Sends `bytes` at `record` through the ring. 0, or the negative error with the loss counted by cause. The reader is
+ * woken only above the session's mark; its timer collects what lies below. `type` tells what is counted.
+ */
+brink_always_inline long brink_ring_send(void *record, __u64 bytes)
+{
+	__u64 fill = bpf_ringbuf_query(&brink_ring, BPF_RB_AVAIL_DATA);
+	__u64 flags = fill >= brink_cfg.wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	long error = bpf_ringbuf_output(&brink_ring, record, bytes, flags);
+
+	if (!error)
+		return 0;
+	/* A ring whose lock is held by what we interrupted fails like a full one; its fill tells which it was. */
+	brink_count(fill + bytes + 8 > brink_cfg.ring_bytes ? BRINK_CNT_RING_FULL : BRINK_CNT_RING_CONTENDED);
+	brink_count_add(BRINK_CNT_LOST_BYTES, bytes);
+	return error;
+}
+
+/* Sends the sample with its entries and chain, and counts it. */
+brink_always_inline void brink_sample_emit(struct brink_sample *s)
+{
+	__u64 nr = s->nr, chain_nr = s->chain_nr, bytes;
+
+	bytes = sizeof(*s) + nr * sizeof(struct brink_branch) + chain_nr * sizeof(__u64);
+	s->header.size = bytes;
+	brink_barrier_var(bytes);
+	if (bytes > sizeof(struct brink_sample_scratch))
+		return;
+	if (brink_ring_send(s, bytes))
+		return;
+	brink_count(BRINK_CNT_EMITTED);
+	brink_count_add(BRINK_CNT_EMITTED_BYTES, bytes);
+}
+
+#endif /* BRINK_BPF_LIB_SAMPLE_H_ */

@@ -1,0 +1,1 @@
+brink_bpf_object(sample sample.bpf.c)

@@ -1,0 +1,1 @@
+brink_bpf_object(tasks tasks.bpf.c)

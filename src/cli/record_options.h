@@ -1,0 +1,52 @@
+// The options of `brink record`, and what they ask for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "session/recorder.h"
+
+namespace brink::cli {
+
+struct RecordOptions {
+  RecordOptions();  // fills `command`, whose setters are bound to this object: not copyable
+  RecordOptions(const RecordOptions&) = delete;
+  RecordOptions& operator=(const RecordOptions&) = delete;
+
+  CommandSpec command;
+
+  std::string pids, tids, cpus, cgroups;
+  bool all_cpus = false;
+  std::string run_cgroup = "auto";
+  bool no_inherit = false, inherited_events = false;
+
+  std::string events, branch_filter, source = "auto", replay_file;
+  std::string frequency;
+  uint64_t count = 0, depth = 0, replay_count = 0;
+  bool branch_any = false, call_graph = false, all_cgroups = false;
+  std::string call_graph_mode;
+
+  std::string output = "brink.data";
+  uint64_t buffers = 16, buffer_size = 1u << 20, ring_size = 8u << 20, side_band_pages = 128;
+  std::optional<int> writer_cpu, writer_nice;
+  uint64_t max_size = 0, duration_ns = 0, compression = 0, rotate_keep = 0;
+  std::string rotate;
+  std::optional<int64_t> delay_ms;
+  double max_loss_percent = 5;
+  bool quiet = false, json = false;
+  std::string json_path;
+};
+
+struct RecordRequest {
+  RecordSpec spec;
+  std::unique_ptr<StackSource> source;
+};
+
+// Checks the options against each other and this machine. INVALID_ARGUMENT is a usage error; everything else says what
+// the machine refuses.
+StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const std::vector<std::string>& command);
+
+}  // namespace brink::cli

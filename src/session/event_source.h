@@ -1,0 +1,43 @@
+// Sources whose stacks come with the perf event itself: hardware branch records, none at all, or replayed ones (tests).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "session/source.h"
+
+struct sample_bpf;
+
+namespace brink {
+
+struct ReplayStack {
+  uint64_t ip = 0;  // 0: the sample keeps its own
+  std::vector<brink_branch> entries;  // newest first, at most BRINK_MAX_HW_BRANCHES
+};
+
+class EventSource : public StackSource {
+ public:
+  // Samples without branch stacks.
+  static std::unique_ptr<EventSource> None();
+  // Hardware stacks: `branch_sample_type` goes into the event, `depth` is the hardware's.
+  static std::unique_ptr<EventSource> Lbr(uint64_t branch_sample_type, uint32_t depth);
+  // Tests: each sample takes the next of `stacks` (at most BRINK_REPLAY_STACKS).
+  static std::unique_ptr<EventSource> Replay(std::vector<ReplayStack> stacks);
+  ~EventSource() override;
+
+  SourceTraits traits() const override { return traits_; }
+  Status AmendEvent(perf_event_attr* attr) override;
+  Status Load(SourceContext& context) override;
+  bpf_program* program() override;
+
+  // Replay only: sends `count` stacks through the BPF path now, from the calling thread. The count that was tried.
+  StatusOr<uint64_t> Feed(uint64_t count);
+
+ private:
+  explicit EventSource(SourceTraits traits);
+  SourceTraits traits_;
+  std::vector<ReplayStack> stacks_;
+  sample_bpf* skeleton_ = nullptr;
+};
+
+}  // namespace brink

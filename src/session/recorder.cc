@@ -1,0 +1,242 @@
+#include "session/recorder.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "session/event_source.h"
+
+namespace brink {
+namespace {
+
+constexpr uint64_t kTickNs = 1'000'000'000;
+
+// Blocks the signals that a recording answers for as long as it lives, and makes them readable.
+class SignalSet {
+ public:
+  SignalSet() {
+    sigemptyset(&set_);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    // A closed pipe is an error of write, not the end of brink.
+    old_pipe_ = signal(SIGPIPE, SIG_IGN);
+    fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~SignalSet() {
+    while (Next() != 0) {
+    }
+    signal(SIGPIPE, old_pipe_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int fd() const { return fd_.get(); }
+  // The next pending signal, 0: none.
+  int Next() {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t set_, before_;
+  sighandler_t old_pipe_;
+  UniqueFd fd_;
+};
+
+CpuTime OwnTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  auto ns = [](const timeval& t) { return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_usec) * 1000; };
+  return {ns(usage.ru_utime), ns(usage.ru_stime)};
+}
+
+int StatusOf(int wait_status) {
+  if (WIFEXITED(wait_status)) return WEXITSTATUS(wait_status);
+  return 128 + WTERMSIG(wait_status);
+}
+
+// The loop between Arm and Stop.
+class Loop {
+ public:
+  Loop(const RecordSpec& spec, Session& session, FileConsumer& file, SignalSet& signals, int wake_fd, std::atomic<bool>& size_limit,
+       std::atomic<bool>& rotate)
+      : spec_(spec), session_(session), file_(file), signals_(signals), wake_fd_(wake_fd), size_limit_(size_limit), rotate_(rotate) {}
+
+  StatusOr<EndReason> Run();
+
+ private:
+  uint64_t NextDeadline() const { return std::min({end_, enable_, next_rotate_, next_tick_}); }
+  std::optional<EndReason> Timers(uint64_t now);
+  std::optional<EndReason> Signals();
+
+  const RecordSpec& spec_;
+  Session& session_;
+  FileConsumer& file_;
+  SignalSet& signals_;
+  int wake_fd_;
+  std::atomic<bool>&size_limit_, &rotate_;
+  Status enable_status_;
+  uint64_t end_ = UINT64_MAX, enable_ = UINT64_MAX, next_rotate_ = UINT64_MAX, next_tick_ = UINT64_MAX;
+};
+
+std::optional<EndReason> Loop::Timers(uint64_t now) {
+  if (now >= enable_) {
+    enable_ = UINT64_MAX;
+    enable_status_ = session_.Enable();
+  }
+  if (now >= next_rotate_) {
+    next_rotate_ = now + spec_.rotate_ns;
+    session_.Rotate();
+  }
+  if (now >= next_tick_) {
+    next_tick_ = now + kTickNs;
+    session_.FollowHotplug();
+    if (spec_.progress) spec_.progress(session_, file_);
+    if (!session_.TargetAlive()) return EndReason::kTargetEnded;
+  }
+  if (now >= end_) return EndReason::kDuration;
+  return std::nullopt;
+}
+
+std::optional<EndReason> Loop::Signals() {
+  while (int signal = signals_.Next()) {
+    if (signal == SIGUSR2) {
+      session_.Flush();
+    } else if (signal == SIGUSR1) {
+      session_.Rotate();
+    } else {
+      return EndReason::kInterrupted;
+    }
+  }
+  return std::nullopt;
+}
+
+StatusOr<EndReason> Loop::Run() {
+  const uint64_t begin = session_.armed_ns();
+  if (spec_.duration_ns) end_ = begin + spec_.duration_ns;
+  if (spec_.delay_ns && *spec_.delay_ns != UINT64_MAX) enable_ = begin + *spec_.delay_ns;
+  if (spec_.rotate_ns) next_rotate_ = begin + spec_.rotate_ns;
+  next_tick_ = begin + kTickNs;
+  int child = session_.command() ? session_.command()->pidfd() : -1;
+  while (true) {
+    pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {session_.failed_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}, {child, POLLIN, 0}};
+    uint64_t now = MonotonicNs(), next = NextDeadline();
+    int timeout = next <= now ? 0 : static_cast<int>(std::min<uint64_t>((next - now + 999'999) / 1'000'000, 60'000));
+    if (poll(fds, 4, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
+    if (fds[0].revents) {
+      if (auto reason = Signals()) return *reason;
+    }
+    if (fds[1].revents) return EndReason::kConsumerFailed;
+    if (fds[2].revents) {
+      uint64_t count;
+      [[maybe_unused]] ssize_t n = read(wake_fd_, &count, sizeof(count));
+      if (size_limit_) return EndReason::kSizeLimit;
+      if (rotate_.exchange(false)) session_.Rotate();
+    }
+    if (fds[3].revents) return EndReason::kCommandEnded;
+    if (auto reason = Timers(MonotonicNs())) return *reason;
+    RETURN_IF_ERROR(enable_status_);
+  }
+}
+
+Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) {
+  SamplingPlan plan = {.events = spec.session.events, .frequency = spec.session.frequency, .period = spec.session.period};
+  bool chains = spec.session.chain_user || spec.session.chain_kernel;
+  for (const EventSpec& event : spec.session.events) {
+    perf_event_attr attr = SamplingAttr(plan, event);
+    RETURN_IF_ERROR(source.AmendEvent(&attr));
+    file->events.push_back(MakeFileEvent(attr, event.name, source.traits(), chains, spec.cgroup_ids));
+  }
+  return OkStatus();
+}
+
+// Ends a command that still runs, and reaps it.
+void FinishCommand(Session& session, RecordResult* result) {
+  CommandChild* child = session.command();
+  if (!child || result->command_status) return;
+  if (result->reason != EndReason::kCommandEnded && result->reason != EndReason::kConsumerFailed) child->Signal(SIGTERM);
+  auto end = child->Wait();
+  if (!end.ok()) return;
+  result->command_status = StatusOf(end->wait_status);
+  if (!result->busy && session.target().kind == TargetKind::kCommand) result->busy = end->cpu;
+}
+
+void Collect(const RecordSpec& spec, Session& session, FileConsumer& file, RecordResult* result) {
+  result->books = session.books();
+  result->counters = session.counters();
+  result->counts = file.counts();
+  result->path = file.path();
+  result->bytes = file.bytes();
+  result->files = file.files();
+  result->disk_was_full = file.disk_was_full();
+  result->elapsed_ns = session.stopped_ns() - session.armed_ns();
+  result->buffers = session.pool().count();
+  result->most_dirty = session.pool().most_dirty();
+  result->notes = session.notes();
+  result->source_stats = session.source().Report();
+  const std::vector<EventSpec>& events = spec.session.events;
+  if (!result->busy || events.size() != 1 || !events[0].is_clock() || spec.delay_ns || spec.replay_count) return;
+  uint64_t frequency = events[0].frequency ? events[0].frequency : spec.session.frequency;
+  uint64_t period = events[0].period ? events[0].period : spec.session.period;
+  double period_ns = frequency ? 1e9 / static_cast<double>(frequency) : static_cast<double>(period);
+  bool no_kernel = events[0].exclude_kernel || session.source().traits().user_only;
+  uint64_t busy = (no_kernel ? 0 : result->busy->system_ns) + (events[0].exclude_user ? 0 : result->busy->user_ns);
+  if (period_ns > 0) result->expected = static_cast<double>(busy) / period_ns;
+}
+
+}  // namespace
+
+StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSource> source) {
+  RecordSpec spec = given;
+  spec.session.enable = !spec.delay_ns;
+  spec.session.command_stdout_to_stderr = spec.file.pipe;
+  const CpuTime own_before = OwnTime();
+  SignalSet signals;
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return ErrnoError(errno, "eventfd");
+  std::atomic<bool> size_limit{false}, rotate{false};
+  auto wake_up = [&](std::atomic<bool>& flag) {
+    flag = true;
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t n = write(wake.get(), &one, sizeof(one));
+  };
+  RETURN_IF_ERROR(PrepareFile(spec, *source, &spec.file));
+  ASSIGN_OR_RETURN(std::unique_ptr<FileConsumer> file,
+                   FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}));
+  auto* replay = dynamic_cast<EventSource*>(source.get());
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec.session, std::move(source), *file));
+
+  RecordResult result;
+  Status armed = session->Arm();
+  if (!armed.ok() && session->command() && ErrnoOf(armed) != 0) {
+    result.reason = EndReason::kCommandEnded;
+    result.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
+    result.exec_error = Message(armed);
+    (void)session->command()->Wait();
+  } else if (!armed.ok()) {
+    return armed;
+  } else if (spec.replay_count) {
+    ASSIGN_OR_RETURN(uint64_t sent, replay->Feed(spec.replay_count));
+    (void)sent;
+    result.reason = EndReason::kReplayDone;
+  } else {
+    Loop loop(spec, *session, *file, signals, wake.get(), size_limit, rotate);
+    ASSIGN_OR_RETURN(result.reason, loop.Run());
+  }
+  result.consumer = session->Stop();
+  if (!result.consumer.ok()) result.reason = EndReason::kConsumerFailed;
+  result.busy = session->busy();
+  FinishCommand(*session, &result);
+  Collect(spec, *session, *file, &result);
+  CpuTime own = OwnTime();
+  result.own = {own.user_ns - own_before.user_ns, own.system_ns - own_before.system_ns};
+  return result;
+}
+
+}  // namespace brink

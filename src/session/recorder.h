@@ -1,0 +1,57 @@
+// Runs one recording from start to end: signals, the command, durations, rotation, progress.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "session/file_consumer.h"
+#include "session/session.h"
+
+namespace brink {
+
+struct RecordSpec {
+  SessionSpec session;
+  FileSpec file;                 // events are filled in from the session's
+  bool cgroup_ids = false;       // cgroup of each sample in the file
+  uint64_t duration_ns = 0;      // 0: no limit
+  std::optional<uint64_t> delay_ns;  // -D: enable after this time; max value: never
+  uint64_t rotate_ns = 0;        // a new file after this time
+  // Called about once a second from the recording thread.
+  std::function<void(const Session&, const FileConsumer&)> progress;
+  // Replay only: stacks sent at full rate instead of at events; 0: at events.
+  uint64_t replay_count = 0;
+};
+
+enum class EndReason { kCommandEnded, kTargetEnded, kInterrupted, kDuration, kSizeLimit, kReplayDone, kConsumerFailed };
+
+struct RecordResult {
+  EndReason reason = EndReason::kInterrupted;
+  std::optional<int> command_status;  // exit status, 128 + signal, 126 or 127
+  std::string exec_error;             // why the command could not be executed
+  Status consumer;                    // first error of the file
+  Books books;
+  BpfCounters counters = {};
+  FileConsumer::Counts counts;
+  std::string path;
+  uint64_t bytes = 0;
+  uint32_t files = 0;
+  bool disk_was_full = false;
+  uint64_t elapsed_ns = 0;
+  std::optional<CpuTime> busy;
+  // Samples that the busy time should have given at the nominal rate; nothing for other events than clocks.
+  std::optional<double> expected;
+  CpuTime own;                        // the collector's own CPU time
+  size_t buffers = 0, most_dirty = 0;
+  std::vector<std::string> notes;
+  std::vector<StatLine> source_stats;
+};
+
+// Blocks until the end. SIGINT, SIGTERM and SIGHUP end the recording in order, SIGUSR2 flushes, SIGUSR1 rotates (of a
+// rotating recording). A command that still runs at the end is sent SIGTERM and waited for.
+StatusOr<RecordResult> Record(const RecordSpec& spec, std::unique_ptr<StackSource> source);
+
+}  // namespace brink
