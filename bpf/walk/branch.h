@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Branches: where they go, and the record of each. */
+#ifndef BRINK_WALK_BRANCH_H_
+#define BRINK_WALK_BRANCH_H_
+
+#include "walk/alu.h"
+#include "walk/code.h"
+
+/* perf's branch types. */
+enum { WALK_COND = 1, WALK_JUMP = 2, WALK_IND = 3, WALK_CALL = 4, WALK_IND_CALL = 5, WALK_RET = 6 };
+#define WALK_INFO(type) ((__u64)(type) << 20)
+
+struct walk_ctx {
+	struct brink_walk *w;
+	struct brink_walk_out *out;
+};
+
+/* A taken branch: goes there and records it. 1 ends the walk. */
+WALK_INLINE int walk_taken(struct brink_walk *w, struct brink_walk_out *out, __u64 to, __u32 pc, __u32 type)
+{
+	__u64 from = w->reg[BRINK_REG_IP].val;
+	__u32 at;
+
+	w->reg[BRINK_REG_IP].val = to;
+	w->pc = pc;
+	if (w->kind_mask >> type & 1) {
+		w->nr++;
+		at = w->depth - w->nr;
+		if (at >= BRINK_MAX_WALK_BRANCHES)
+			return walk_stop(w, BRINK_STOP_FULL);
+		out->branch[at].from = from;
+		out->branch[at].to = to;
+		out->branch[at].info = WALK_INFO(type);
+		if (!at)
+			return walk_stop(w, BRINK_STOP_FULL);
+	}
+	return pc ? 0 : walk_translate(w);
+}
+
+/* The target of an indirect branch. */
+WALK_INLINE int walk_indirect(struct brink_walk *w, struct brink_walk_out *out, __u32 si, __u32 type)
+{
+	if (w->reg[si & 31].unk)
+		return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
+	return walk_taken(w, out, w->reg[si & 31].val, 0, type);
+}
+
+WALK_INLINE void walk_remember_return(struct brink_walk *w, __u64 address, __u32 pc)
+{
+	struct brink_walk_ret *r = &w->ret[w->ret_top++ & (BRINK_WALK_RET_STACK - 1)];
+
+	r->address = address;
+	r->uop = pc;
+}
+
+/* CALL, CALLI, RET, JMPI and the other branches. 0: went there; 1: the walk ends; 2: not taken. */
+WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, const struct brink_uop *u, __u32 op)
+{
+	__u64 ip = w->reg[BRINK_REG_IP].val, to = ip + (__s64)u->imm;
+	__u32 cond, pc = 0;
+
+	switch (op) {
+	case BRINK_OP_JCC:
+		cond = walk_cond(w, u->aux);
+		if (cond == 1)
+			return walk_taken(w, out, to, u->target, WALK_COND);
+		return cond ? walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION) : 2;
+	case BRINK_OP_JMP:
+		return walk_taken(w, out, to, u->target, WALK_JUMP);
+	case BRINK_OP_JMPI:
+		return walk_indirect(w, out, u->src, WALK_IND);
+	case BRINK_OP_CALL:
+		w->reg[BRINK_REG_MEM].val = ip + u->len;
+		w->reg[BRINK_REG_MEM].unk = 0;
+		if (w->ml < BRINK_WALK_LINES)
+			walk_line_store(w, w->ml, w->ea & 63, 0, ip + u->len, 0);
+		else if (walk_store(w, w->ea, 0, BRINK_REG_MEM))
+			return 1;
+		w->reg[WALK_RSP].val -= 8;
+		walk_remember_return(w, ip + u->len, u->next);
+		return walk_taken(w, out, to, u->target, WALK_CALL);
+	case BRINK_OP_CALLI:
+		if (w->reg[u->src & 31].unk)
+			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
+		if (w->reg[WALK_RSP].unk)
+			return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
+		to = w->reg[u->src & 31].val;
+		w->reg[BRINK_REG_T0].val = ip + u->len;
+		w->reg[BRINK_REG_T0].unk = 0;
+		if (walk_store(w, w->reg[WALK_RSP].val - 8, 0, BRINK_REG_T0))
+			return 1;
+		w->reg[WALK_RSP].val -= 8;
+		walk_remember_return(w, ip + u->len, u->next);
+		return walk_taken(w, out, to, 0, WALK_IND_CALL);
+	case BRINK_OP_RET:
+		if (w->reg[BRINK_REG_MEM].unk)
+			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
+		to = w->reg[BRINK_REG_MEM].val;
+		w->reg[WALK_RSP].val += 8 + (__u64)(__u32)u->imm;
+		if (w->ret_top) {
+			struct brink_walk_ret *r = &w->ret[--w->ret_top & (BRINK_WALK_RET_STACK - 1)];
+
+			if (r->address == to)
+				pc = r->uop;
+		}
+		return walk_taken(w, out, to, pc, WALK_RET);
+	case BRINK_OP_JRCXZ:
+		if (w->reg[WALK_RCX].unk << (u->sh & 63))
+			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
+		return w->reg[WALK_RCX].val << (u->sh & 63) ? 2 : walk_taken(w, out, to, u->target, WALK_COND);
+	default:	/* LOOP */
+		if (w->reg[WALK_RCX].unk << (u->sh & 63))
+			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
+		cond = u->aux ? walk_cond(w, u->aux == 1 ? 4 : 5) : 1;
+		if (cond == 2)
+			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
+		walk_write(w, WALK_RCX, u->sh, w->reg[WALK_RCX].val - 1, 0);
+		if (!(w->reg[WALK_RCX].val << (u->sh & 63)) || !cond)
+			return 2;
+		return walk_taken(w, out, to, u->target, WALK_COND);
+	}
+}
+
+#endif /* BRINK_WALK_BRANCH_H_ */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Memory of a walk: a two-way cache of 64-byte lines that holds the walk's stores as well. A dirty line is never given up. */
+#ifndef BRINK_WALK_MEMORY_H_
+#define BRINK_WALK_MEMORY_H_
+
+#include "walk/env.h"
+
+#define WALK_LINE_NONE BRINK_WALK_LINES
+
+/* Bit per byte -> 0xff per byte, eight at a time. */
+WALK_INLINE __u64 walk_expand(__u64 bits)
+{
+	__u64 t = ((bits & 0xff) * 0x0101010101010101ull) & 0x8040201008040201ull;
+
+	return ((t + 0x7f7f7f7f7f7f7f7full) >> 7 & 0x0101010101010101ull) * 0xff;
+}
+
+/* Bytes of `unk` that have no unknown bit, as a bit per byte. */
+WALK_INLINE __u64 walk_known_bytes(__u64 unk)
+{
+	__u64 t = (unk & 0x7f7f7f7f7f7f7f7full) + 0x7f7f7f7f7f7f7f7full;
+
+	t = ~(t | unk) >> 7 & 0x0101010101010101ull;
+	return t * 0x0102040810204080ull >> 56;
+}
+
+/* The compiler may know the bound of an index; the verifier must see it. */
+WALK_INLINE struct brink_walk_line *walk_line_at(struct brink_walk *w, __u32 i)
+{
+	WALK_OPAQUE(i);
+	return &w->mem[i & (BRINK_WALK_LINES - 1)];
+}
+
+/* BRINK_RANGE_* of an address. */
+WALK_INLINE __u32 walk_range(const struct brink_walk *w, __u64 address)
+{
+	__u32 kind = BRINK_RANGE_NONE, i;
+
+	for (i = 0; i < BRINK_WALK_RANGES; i++) {
+		const struct brink_walk_range *r = &w->proc.range[i];
+
+		if (i < w->proc.nr_ranges && address >= r->start && address < r->end)
+			kind = r->kind;
+	}
+	return kind;
+}
+
+/*
+ * Brings the line of `address` in. Returns its index, or -1 with the reason in w->stop.
+ */
+WALK_GLOBAL int walk_fill(struct brink_walk *w, __u64 address)
+{
+	__u32 i = (address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2, kind;
+	__u64 start = address & ~63ull, tag;
+	struct brink_walk_line *l;
+
+	if (!w)
+		return -1;
+	tag = start | (w->gen & BRINK_WALK_TAG_GEN);
+	if (w->mem[i].tag == tag)
+		return i;
+	if (w->mem[i + 1].tag == tag)
+		return i + 1;
+	/* Way 0 is taken first, then the way that is clean; tags of other walks count as empty. */
+	if ((w->mem[i].tag & BRINK_WALK_TAG_GEN) == w->gen) {
+		__u32 second = (w->mem[i + 1].tag & BRINK_WALK_TAG_GEN) == w->gen;
+
+		if (!second || !w->mem[i + 1].dirty) {
+			i++;
+		} else if (w->mem[i].dirty) {
+			w->fault_address = address;
+			w->stop = BRINK_STOP_STORE_FULL;
+			return -1;
+		}
+	}
+	l = walk_line_at(w, i);
+	kind = walk_range(w, address);
+	if (kind == BRINK_RANGE_DEVICE) {
+		w->fault_address = address;
+		w->stop = BRINK_STOP_DEVICE_MEMORY;
+		return -1;
+	}
+	l->tag = 0;
+	if (WALK_READ(w, l->data, BRINK_WALK_LINE_SIZE, start)) {
+		w->fault_address = address;
+		w->stop = BRINK_STOP_FAULT;
+		return -1;
+	}
+	l->known = kind == BRINK_RANGE_UNKNOWN ? 0 : ~0ull;
+	l->dirty = 0;
+	l->tag = tag;
+	w->fills++;
+	return i & (BRINK_WALK_LINES - 1);
+}
+
+/* Index of the line of `address`, filled when needed; -1 with the reason in w->stop. */
+WALK_INLINE int walk_line(struct brink_walk *w, __u64 address)
+{
+	__u32 i = (address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2;
+	__u64 tag = (address & ~63ull) | w->gen;
+
+	if (walk_likely(w->mem[i].tag == tag))
+		return i;
+	if (w->mem[i + 1].tag == tag)
+		return i + 1;
+	return walk_fill(w, address);
+}
+
+/* Up to 8 bytes (msh) at `offset` of line i, all within the line. */
+WALK_INLINE void walk_line_load(struct brink_walk *w, __u32 i, __u32 offset, __u32 msh, struct brink_walk_reg *r)
+{
+	struct brink_walk_line *l = walk_line_at(w, i);
+	__u64 m = walk_mask(msh), need = 0xff >> (msh >> 3 & 7), known = l->known >> (offset & 63);
+
+	r->val = *(__u64 *)(l->data + (offset & 63)) & m;
+	r->unk = 0;
+	if (walk_unlikely((known & need) != need)) {
+		r->unk = ~walk_expand(known) & m;
+		r->val &= ~r->unk;
+	}
+}
+
+WALK_INLINE void walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __u32 msh, __u64 val, __u64 unk)
+{
+	struct brink_walk_line *l = walk_line_at(w, i);
+	__u64 bytes = (__u64)(0xff >> (msh >> 3 & 7)) << (offset & 63);
+	__u8 *p = l->data + (offset & 63);
+
+	l->dirty |= bytes;
+	if (walk_likely(!unk))
+		l->known |= bytes;
+	else
+		l->known = (l->known & ~bytes) | (walk_known_bytes(unk) << (offset & 63) & bytes);
+	if (msh == 0)
+		*(__u64 *)p = val;
+	else if (msh == 32)
+		*(__u32 *)p = val;
+	else if (msh == 56)
+		*p = val;
+	else
+		*(__u16 *)p = val;
+}
+
+/* Any access of up to 8 bytes that may cross a line. 0, or 1 with the reason in w->stop; nothing is changed then. */
+WALK_GLOBAL int walk_load(struct brink_walk *w, __u64 address, __u32 msh, __u32 regnum)
+{
+	__u32 offset = address & 63, n = 8 - (msh >> 3 & 7), first = 64 - offset, j;
+	struct brink_walk_reg lo, hi;
+	int i;
+
+	if (!w)
+		return 1;
+	i = walk_line(w, address);
+	if (i < 0)
+		return 1;
+	if (offset + n <= 64) {
+		walk_line_load(w, i, offset, msh, &w->reg[regnum & 31]);
+		return 0;
+	}
+	j = i;
+	i = walk_line(w, address + first);
+	if (i < 0)
+		return 1;
+	/* first < 8 bytes come from the first line; its eight-byte read runs into the pad, which is cut off. */
+	walk_line_load(w, j, offset, 64 - 8 * (first & 7), &lo);
+	walk_line_load(w, i, 0, (64 - 8 * (n - first)) & 63, &hi);
+	w->reg[regnum & 31].val = lo.val | hi.val << (8 * first & 63);
+	w->reg[regnum & 31].unk = lo.unk | hi.unk << (8 * first & 63);
+	return 0;
+}
+
+/* Makes an access of n <= 64 bytes possible: both lines are in. */
+WALK_INLINE int walk_touch(struct brink_walk *w, __u64 address, __u32 n)
+{
+	if (walk_line(w, address) < 0)
+		return 1;
+	return (address & 63) + n > 64 && walk_line(w, address + n - 1) < 0;
+}
+
+WALK_INLINE void walk_store_bytes(struct brink_walk *w, __u32 i, __u32 offset, __u32 n, __u64 val, __u64 known)
+{
+	struct brink_walk_line *l = walk_line_at(w, i);
+	__u32 k;
+
+	for (k = 0; k < 8; k++) {
+		__u32 at = offset + k;
+
+		if (k >= n || at > 63)
+			break;
+		l->data[at] = val >> (8 * k);
+		l->dirty |= 1ull << at;
+		l->known = (l->known & ~(1ull << at)) | (known >> k & 1) << at;
+	}
+}
+
+WALK_GLOBAL int walk_store(struct brink_walk *w, __u64 address, __u32 msh, __u32 regnum)
+{
+	__u32 offset = address & 63, n = 8 - (msh >> 3 & 7), first = 64 - offset;
+	__u64 val, unk, known;
+	int i, j;
+
+	if (!w)
+		return 1;
+	val = w->reg[regnum & 31].val & walk_mask(msh);
+	unk = w->reg[regnum & 31].unk & walk_mask(msh);
+	i = walk_line(w, address);
+	if (i < 0)
+		return 1;
+	if (offset + n <= 64) {
+		walk_line_store(w, i, offset, msh, val, unk);
+		return 0;
+	}
+	j = walk_line(w, address + first);
+	if (j < 0)
+		return 1;
+	known = walk_known_bytes(unk);
+	walk_store_bytes(w, i, offset, first, val, known);
+	walk_store_bytes(w, j, 0, n - first, val >> (8 * first & 63), known >> first);
+	return 0;
+}
+
+#endif /* BRINK_WALK_MEMORY_H_ */

@@ -1,0 +1,102 @@
+// The code cache: places lifted micro-ops in the two arrays that the walker reads.
+//
+// Works on any memory: the mapped BPF arrays (walk_uops, walk_pages) or plain vectors. It knows pages by a key that the
+// owner chooses (file identity and page number, or process and page number for anonymous code); pages whose keys share
+// `object` are neighbours by `page`, and direct branches between them become edges.
+//
+// Publishing: micro-ops first, then one 32-bit release store of an index. Unlink takes every edge and entry to a page
+// away; its slot may be reused only when no walk can still be in it (Reclaim, after the owner's grace period).
+// Thread-compatible: one writer.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "base/status.h"
+#include "brink/abi/walk.h"
+#include "walk/lifter.h"
+
+namespace brink::walk {
+
+struct PageKey {
+  uint64_t object = 0;  // 0: has no neighbours
+  uint64_t page = 0;
+  bool operator==(const PageKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const PageKey& key) {
+    return H::combine(std::move(h), key.object, key.page);
+  }
+};
+
+class CodeCache {
+ public:
+  struct Stats {
+    uint64_t pages = 0;         // in use
+    uint64_t chunks = 0;        // in use, of BRINK_WALK_CHUNK micro-ops each
+    uint64_t instructions = 0;  // lifted, ever
+    uint64_t unsupported = 0;   // of them ending a walk
+  };
+
+  // The arrays stay the owner's and must be zero. Slot and index 0 are left unused.
+  CodeCache(std::span<brink_uop> uops, std::span<brink_walk_page> pages, const LiftOptions& options = LiftOptions::Host());
+
+  // Takes a page in: `code` is 4,096 bytes, with or without BRINK_WALK_TAIL bytes of the following page. Nothing is
+  // lifted yet. ResourceExhausted when no slot is free. A key that is present already is an error; see Find.
+  StatusOr<uint32_t> AddPage(const PageKey& key, std::span<const uint8_t> code);
+  // Slot of a key, or 0.
+  uint32_t Find(const PageKey& key) const;
+  // True if `code` is what the slot was lifted from (the tail counts only where both have one).
+  bool SameCode(uint32_t slot, std::span<const uint8_t> code) const;
+
+  // Lifts what is reachable from `offset` within the page. Number of new instructions (0: nothing to lift there, as a
+  // breakpoint or an instruction that leaves the known bytes). ResourceExhausted when the micro-ops do not fit: the
+  // page then keeps what it had.
+  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset);
+  bool IsLifted(uint32_t slot, uint16_t offset) const;
+
+  // Takes every edge and entry to the page away and forgets its key. The walker may be in it until Reclaim.
+  void Unlink(uint32_t slot);
+  // Gives the memory of unlinked pages back: call after the grace period that followed Unlink.
+  void Reclaim();
+
+  Stats stats() const { return stats_; }
+
+ private:
+  struct Slot {
+    PageKey key;
+    bool used = false;
+    bool has_tail = false;
+    std::vector<uint32_t> chunks;
+    uint32_t filled = 0;              // entries of the last chunk that are taken
+    std::vector<bool> done;
+    // Micro-ops of other pages whose edge leads here: index, and whether it is the target (or the fall-through).
+    std::vector<std::pair<uint32_t, bool>> incoming;
+  };
+  struct Waiting {
+    uint32_t uop;
+    bool target;
+    uint32_t from_slot;
+  };
+
+  uint32_t IndexOf(uint32_t slot, int64_t offset) const;
+  StatusOr<uint32_t> Allocate(uint32_t slot, uint16_t* entry);
+  void Connect(uint32_t slot, uint32_t uop, const Insn& insn);
+  void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
+  void Settle(uint32_t slot, uint16_t offset, uint32_t index);
+
+  Lifter lifter_;
+  std::span<brink_uop> uops_;
+  std::span<brink_walk_page> pages_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_, free_chunks_, unlinked_;
+  absl::flat_hash_map<PageKey, uint32_t> by_key_;
+  // Edges that wait for their end to be lifted, by page key and offset.
+  absl::flat_hash_map<PageKey, std::vector<std::pair<uint16_t, Waiting>>> waiting_;
+  Stats stats_;
+};
+
+}  // namespace brink::walk

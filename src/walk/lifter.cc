@@ -1,0 +1,95 @@
+#include "walk/lifter.h"
+
+#include "base/check.h"
+#include "walk/decoded.h"
+
+namespace brink::walk {
+
+LiftOptions LiftOptions::Host() {
+  LiftOptions options;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  options.bmi1 = __builtin_cpu_supports("bmi");
+  options.lzcnt = __builtin_cpu_supports("lzcnt");
+#endif
+  return options;
+}
+
+struct Lifter::Impl {
+  ZydisDecoder decoder;
+  LiftOptions options;
+};
+
+Lifter::Lifter(const LiftOptions& options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+  BRINK_CHECK(ZYAN_SUCCESS(ZydisDecoderInit(&impl_->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)));
+}
+
+Lifter::~Lifter() = default;
+
+namespace {
+
+Insn Unsupported(uint8_t length) {
+  Insn insn;
+  insn.uop.op = BRINK_OP_STOP;
+  insn.uop.aux = BRINK_STOP_UNSUPPORTED;
+  insn.uop.len = length;
+  insn.uop.base = insn.uop.index = BRINK_REG_ZERO;
+  return insn;
+}
+
+constexpr uint8_t kInt3 = 0xcc;
+
+}  // namespace
+
+std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
+  if (bytes.empty() || bytes[0] == kInt3) return std::nullopt;
+  Decoded d;
+  d.options = impl_->options;
+  const ZyanStatus status = ZydisDecoderDecodeFull(&impl_->decoder, bytes.data(), bytes.size(), &d.insn, d.operands);
+  if (status == ZYDIS_STATUS_NO_MORE_DATA) return std::nullopt;
+  if (!ZYAN_SUCCESS(status)) return Unsupported(1);
+  Insn insn;
+  insn.uop.base = insn.uop.index = BRINK_REG_ZERO;
+  insn.uop.len = d.insn.length;
+  insn.falls_through = true;
+  if (!LiftControl(d, &insn) && !LiftInteger(d, &insn) && !LiftVector(d, &insn) && !LiftEffects(d, &insn)) return Unsupported(d.insn.length);
+  if (insn.uop.op == BRINK_OP_STOP) insn.falls_through = false;
+  return insn;
+}
+
+std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done) const {
+  std::vector<Insn> lifted;
+  std::vector<int64_t> pending = {offset};
+  const auto inside = [&](int64_t at) { return at >= 0 && at < BRINK_WALK_PAGE_SIZE && at < static_cast<int64_t>(code.size()); };
+  while (!pending.empty()) {
+    const int64_t at = pending.back();
+    pending.pop_back();
+    if (!inside(at) || done[at]) continue;
+    std::optional<Insn> insn = One(code.subspan(at));
+    if (!insn) continue;
+    done[at] = true;
+    insn->offset = static_cast<uint16_t>(at);
+    if (insn->target != Insn::kNoTarget) {
+      insn->target += at;
+      pending.push_back(insn->target);
+    }
+    if (insn->falls_through) pending.push_back(insn->end());
+    lifted.push_back(*insn);
+  }
+  return lifted;
+}
+
+bool WritesSegmentBase(std::span<const uint8_t> bytes) {
+  // f3 [rex] 0f ae /2 (fs) or /3 (gs), register form.
+  for (size_t i = 0; i + 3 < bytes.size(); ++i) {
+    if (bytes[i] != 0xf3) continue;
+    const size_t at = i + 1 + ((bytes[i + 1] & 0xf0) == 0x40);
+    if (at + 2 >= bytes.size() || bytes[at] != 0x0f || bytes[at + 1] != 0xae) continue;
+    const uint8_t reg = bytes[at + 2] >> 3 & 7;
+    if (bytes[at + 2] >= 0xc0 && (reg == 2 || reg == 3)) return true;
+  }
+  return false;
+}
+
+}  // namespace brink::walk

@@ -1,0 +1,63 @@
+// Machine code to micro-ops.
+//
+// Pure: takes bytes, gives micro-ops. Nothing here knows files, processes or maps; the code cache (code_cache.h) places
+// what comes out. One architecture is built in (x86-64); the interface names none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "brink/abi/walk.h"
+
+namespace brink::walk {
+
+// One lifted instruction. uop.next, uop.target and uop.line are 0: the code cache fills them in.
+struct Insn {
+  static constexpr int64_t kNoTarget = INT64_MIN;
+
+  brink_uop uop{};
+  uint16_t offset = 0;           // in its page
+  bool falls_through = false;    // execution may go on behind it
+  int64_t target = kNoTarget;    // of a direct branch, from the start of the page; may lie outside of the page
+  int64_t end() const { return int64_t{offset} + uop.len; }
+};
+
+// What the lifter must know about the machine whose code it reads: on a CPU without them, tzcnt and lzcnt are bsf and
+// bsr.
+struct LiftOptions {
+  bool bmi1 = true;
+  bool lzcnt = true;
+  // The machine that brink runs on.
+  static LiftOptions Host();
+};
+
+class Lifter {
+ public:
+  explicit Lifter(const LiftOptions& options = LiftOptions::Host());
+  ~Lifter();
+  Lifter(const Lifter&) = delete;
+  Lifter& operator=(const Lifter&) = delete;
+
+  // The instruction at the start of `bytes`. Nothing when the bytes end inside it, or for a breakpoint (int3), which is
+  // never lifted. What is no instruction, or one outside the set, is a micro-op that ends the walk.
+  // Insn.offset is 0 and Insn.target counts from the instruction. Thread-compatible.
+  std::optional<Insn> One(std::span<const uint8_t> bytes) const;
+
+  // All instructions reachable from `offset` without leaving the page and not in `done` (one entry an offset of the
+  // page, true = lifted already; updated). `code` is the page, with or without the head of the following page; without
+  // it an instruction that crosses the end is left out. Calls are followed on both sides.
+  std::vector<Insn> Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// True if code in `bytes`, read straight from its start, holds WRFSBASE or WRGSBASE (design: segment bases of such
+// processes are not trusted). Looks for the encoding at every offset, so data may give a false alarm, never a miss.
+bool WritesSegmentBase(std::span<const uint8_t> bytes);
+
+}  // namespace brink::walk

@@ -1,0 +1,39 @@
+// Lifter and core against the real CPU. BRINK_LONG=1 makes it a million cases and more.
+#include <gtest/gtest.h>
+
+#include <Zydis/Zydis.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "cpu_diff.h"
+#include "native.h"
+
+namespace brink::walk_test {
+namespace {
+
+uint64_t Cases(uint64_t usual) { return std::getenv("BRINK_LONG") ? 2'000'000 : usual; }
+uint64_t Seed() { return std::getenv("BRINK_SEED") ? std::strtoull(std::getenv("BRINK_SEED"), nullptr, 0) : 20240229; }
+
+void Report(const DiffResult& result) {
+  std::cout << result.cases << " cases of " << result.instructions << " instructions, " << result.stopped << " stopped, " << result.faulted
+            << " faulted alike, " << result.known << " wholly known\n";
+  if (!std::getenv("BRINK_VERBOSE")) return;
+  for (int i = 0; i < 2048; ++i) {
+    if (result.by_mnemonic[i]) {
+      std::cout << "  " << ZydisMnemonicGetString(static_cast<ZydisMnemonic>(i)) << " " << result.by_mnemonic[i] << " vague " << result.vague[i] << "\n";
+    }
+  }
+}
+
+TEST(CpuDiff, IntegerInstructionsAgreeWithTheCpu) {
+  const DiffResult result = RunDiff({.seed = Seed(), .cases = Cases(120'000), .family = DiffOptions::Family::kInteger});
+  Report(result);
+  EXPECT_EQ(result.wrong, 0u) << result.first_wrong;
+  EXPECT_GE(result.cases, Cases(120'000));
+  // Most cases with known inputs have known results, else the walker would be of little use.
+  EXPECT_GT(result.known, result.cases / 4);
+}
+
+}  // namespace
+}  // namespace brink::walk_test
