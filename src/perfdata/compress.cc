@@ -37,6 +37,8 @@ StatusOr<std::unique_ptr<Compressor>> Compressor::Create(int level) {
   std::unique_ptr<Compressor> out(new Compressor(level));
   if (!out->context_) return ResourceExhausted("no memory for the zstd compressor");
   ZSTD_CCtx_setParameter(out->context_, ZSTD_c_compressionLevel, level);
+  // Without it a flipped bit gives wrong branches instead of a damaged record.
+  ZSTD_CCtx_setParameter(out->context_, ZSTD_c_checksumFlag, 1);
   return out;
 }
 

@@ -67,6 +67,13 @@ bool HasFeature(Feature feature, const Features& features);
 // Those that this module writes, in the order of their bits.
 std::vector<Feature> WritableFeatures();
 
+// All sections as they lie behind the data that ends at `data_end`: first the table of places, then the payloads.
+struct FeatureSections {
+  std::string bytes;
+  uint64_t bits[4] = {};  // for FileHeader::features
+};
+FeatureSections EncodeFeatureSections(const Features& features, uint64_t data_end);
+
 // One entry of the BUILD_ID section; `record_type` is 0 in a file, kRecordHeaderBuildId in a pipe.
 std::string EncodeBuildId(const BuildIdEntry& entry, uint32_t record_type);
 

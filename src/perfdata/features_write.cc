@@ -151,4 +151,22 @@ std::vector<Feature> WritableFeatures() {
           kFeaturePmuMappings, kFeatureSampleTime, kFeatureClockid, kFeatureCompressed, kFeatureClockData};
 }
 
+FeatureSections EncodeFeatureSections(const Features& features, uint64_t data_end) {
+  std::vector<std::pair<Feature, std::string>> sections;
+  for (Feature feature : WritableFeatures()) {
+    if (HasFeature(feature, features)) sections.emplace_back(feature, EncodeFeature(feature, features));
+  }
+  FeatureSections out;
+  std::string payload;
+  const uint64_t at = data_end + sections.size() * sizeof(FileSection);
+  for (const auto& [feature, text] : sections) {
+    Append(out.bytes, FileSection{at + payload.size(), text.size()});
+    payload += text;
+    payload.append(-payload.size() & 7, '\0');
+    out.bits[feature / 64] |= 1ull << (feature % 64);
+  }
+  out.bytes += payload;
+  return out;
+}
+
 }  // namespace brink::perfdata

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace brink::perfdata {
@@ -64,8 +65,16 @@ Status FdSink::Sync() {
 }
 
 StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT, 0600));
+  RETURN_IF_ERROR(LockForWriting(fd.get(), path));
+  // Devices and pipes given as a file have no size to be set.
+  if (ftruncate(fd.get(), 0) != 0 && errno != EINVAL) return ErrnoError(errno, "cannot empty " + path);
   return std::make_unique<FdSink>(std::move(fd), path);
+}
+
+Status LockForWriting(int fd, const std::string& path) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OkStatus();
+  return FailedPrecondition(path + " is being written by another process; wait for its end or choose another file");
 }
 
 WriteOutcome WriteFully(Sink& sink, std::span<const std::byte> bytes) {

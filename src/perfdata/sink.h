@@ -39,8 +39,11 @@ class FdSink : public Sink {
   std::string name_;
 };
 
-// Creates or replaces `path` with mode 0600.
+// Creates or replaces `path` with mode 0600. Refuses a file that another writer has open (they hold a lock on it).
 StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path);
+
+// FAILED_PRECONDITION while a writer of brink has the file open. File systems without locks pass.
+Status LockForWriting(int fd, const std::string& path);
 
 // What WriteFully managed: `written` bytes are in the sink even when `status` is an error.
 struct WriteOutcome {

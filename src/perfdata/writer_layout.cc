@@ -14,8 +14,6 @@ void AppendValue(std::string& out, const T& value) {
 
 void AppendAttr(std::string& out, const EventAttr& attr) { out.append(reinterpret_cast<const char*>(&attr), kAttrSizeWritten); }
 
-void SetBit(FileHeader& header, Feature feature) { header.features[feature / 64] |= 1ull << (feature % 64); }
-
 uint64_t NowNs(clockid_t clock) {
   timespec t{};
   clock_gettime(clock, &t);
@@ -97,25 +95,15 @@ Status Writer::WritePipeStart() {
 }
 
 Status Writer::WriteFeatures() {
-  std::string table, payload;
-  std::vector<std::pair<Feature, std::string>> sections;
-  for (Feature feature : WritableFeatures()) {
-    if (HasFeature(feature, features_)) sections.emplace_back(feature, EncodeFeature(feature, features_));
-  }
-  uint64_t at = data_end_ + sections.size() * sizeof(FileSection);
-  for (const auto& [feature, text] : sections) {
-    AppendValue(table, FileSection{at + payload.size(), text.size()});
-    payload += text;
-    payload.append(-payload.size() & 7, '\0');
-    SetBit(header_, feature);
-  }
-  WriteOutcome outcome = PWriteFully(*sink_, BytesOf(table + payload), data_end_);
+  FeatureSections sections = EncodeFeatureSections(features_, data_end_);
+  WriteOutcome outcome = PWriteFully(*sink_, BytesOf(sections.bytes), data_end_);
   if (!outcome.status.ok()) {
     Status header = WriteHeader(false);
     return header.ok() ? Annotate(outcome.status, "the data is whole but has no feature sections") : header;
   }
+  std::copy(std::begin(sections.bits), std::end(sections.bits), header_.features);
   RETURN_IF_ERROR(WriteHeader(true));
-  uint64_t end = at + payload.size();
+  const uint64_t end = data_end_ + sections.bytes.size();
   // Remains of a write that failed half way.
   return high_water_ > end ? sink_->Truncate(end) : OkStatus();
 }
