@@ -87,6 +87,12 @@ class Root:
             return
         if not os.path.exists(path):
             raise SystemExit(f"vm: no such file: {path}")
+        self._link(path)
+        for library in _libraries(os.path.realpath(path)):  # ldd follows the libraries' own needs
+            self._link(library)
+
+    def _link(self, path):
+        """The file itself, and the name that it is called by if that is a symbolic link."""
         real = os.path.realpath(path)
         self._place(real)
         named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -95,8 +101,6 @@ class Root:
             if os.path.lexists(self.path(named)):
                 os.unlink(self.path(named))
             os.symlink(real, self.path(named))
-        for library in _libraries(real):
-            self.add(library)
 
     def _place(self, real):
         target = self.path(real)
