@@ -5,7 +5,7 @@
  * Opening for writing with O_TRUNC drops what was fed. Each write is a whole number of struct lbr_feed_stack, at most
  * LBR_FEED_MAX in all. With source=canned the Nth sample gets stack N modulo their number, the Nth snapshot likewise,
  * each with its own count over all CPUs; filters of the event apply to the entries as a driver's would.
- * Reading gives lines "name value": source, fed, samples, snapshots, unexplained.
+ * Reading gives lines "name value": source, fed, samples, snapshots, unexplained (with the last one's addresses).
  */
 #ifndef BRINK_TESTS_VM_FEED_H_
 #define BRINK_TESTS_VM_FEED_H_

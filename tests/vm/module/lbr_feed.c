@@ -50,16 +50,25 @@ static ssize_t feed_write(struct file *file, const char __user *from, size_t siz
 static ssize_t feed_read(struct file *file, char __user *to, size_t size, loff_t *pos)
 {
 	char text[256];
-	u64 unexplained = 0;
+	u64 unexplained = 0, from = 0, to_address = 0;
 	unsigned int cpu;
 	int length;
 
-	if (lbr_bar)
-		for_each_online_cpu(cpu)
-			unexplained += ((struct lbr_cpu *)((void *)lbr_bar + LBR_BAR_PAGE * (1 + cpu)))->unexplained;
-	length = scnprintf(text, sizeof(text), "source %s\nfed %u\nsamples %d\nsnapshots %d\nunexplained %llu\n",
+	if (lbr_bar) {
+		for_each_online_cpu(cpu) {
+			struct lbr_cpu *registers = (void *)lbr_bar + LBR_BAR_PAGE * (1 + cpu);
+
+			unexplained += registers->unexplained;
+			if (registers->unexplained) {
+				from = registers->unexplained_from;
+				to_address = registers->unexplained_to;
+			}
+		}
+	}
+	length = scnprintf(text, sizeof(text), "source %s\nfed %u\nsamples %d\nsnapshots %d\nunexplained %llu\n"
+			   "unexplained_from %#llx\nunexplained_to %#llx\n",
 			   lbr_bar ? "plugin" : "canned", lbr_canned_count, atomic_read(&lbr_samples),
-			   atomic_read(&lbr_snapshots), unexplained);
+			   atomic_read(&lbr_snapshots), unexplained, from, to_address);
 	return simple_read_from_buffer(to, size, pos, text, length);
 }
 

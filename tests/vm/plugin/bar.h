@@ -89,6 +89,8 @@ struct lbr_cpu {
 	__u64 taken;		/* while armed: taken branches, before any filter */
 	__u64 instructions;
 	__u64 unexplained;	/* while armed: control transfers that follow from neither an instruction nor a known vector */
+	__u64 unexplained_from;	/* the last of them */
+	__u64 unexplained_to;
 	struct lbr_counter counters[LBR_COUNTERS];
 	struct lbr_record records[LBR_MAX_DEPTH];
 };

@@ -22,6 +22,8 @@
 #include "decode_x86.h"
 #include "qemu_api.h"
 
+#define PAGE 4096
+#define LONGEST_INSN 15
 #define PREDICTOR_SIZE 4096
 #define RETURN_STACK 16
 #define VECTOR_NMI 2
@@ -173,6 +175,13 @@ static void record(struct vcpu *v, struct lbr_cpu *c, uint64_t from, uint64_t to
 	c->recorded++;
 }
 
+static void unexplained(struct lbr_cpu *c, uint64_t from, uint64_t to)
+{
+	c->unexplained++;
+	c->unexplained_from = from;
+	c->unexplained_to = to;
+}
+
 /* The block `before` ran and the CPU went on at `to`. */
 static void follow(struct vcpu *v, struct lbr_cpu *c, uint64_t to)
 {
@@ -180,12 +189,20 @@ static void follow(struct vcpu *v, struct lbr_cpu *c, uint64_t to)
 	const struct lbr_insn *insn = &before->insn;
 	bool taken, right;
 
+	/*
+	 * QEMU 7.2 takes an instruction that would cross into the next page out of its block again, but leaves what it had
+	 * fetched of it in the plugin's list.
+	 */
+	if (to == before->last && before->count > 1 && to % PAGE > PAGE - LONGEST_INSN) {
+		c->instructions--;
+		return;
+	}
 	if (insn->kind == LBR_KIND_NONE || insn->direct) {
 		taken = insn->direct && to == insn->target;
 		if (!taken && to != before->end) {
 			/* Broken off inside and taken up again, as for self-modifying code: nothing happened yet. */
 			if (to < before->start || to >= before->end)
-				c->unexplained++;
+				unexplained(c, before->last, to);
 			return;
 		}
 		if (insn->kind == LBR_KIND_NONE)
@@ -203,44 +220,6 @@ static bool has_error_code(int vector)
 	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30;
 }
 
-/* The instruction pointer that the interrupt or fault at hand has pushed. */
-static bool interrupted_ip(unsigned int cpu, int vector, uint64_t *ip)
-{
-	struct CPUState *state = qemu.get_cpu(cpu);
-	uint64_t sp;
-
-	if (!scratch)
-		scratch = qemu.array_new();
-	qemu.array_resize(scratch, 0);
-	if (qemu.read_register(state, scratch, QEMU_GDB_RSP) != sizeof(sp))
-		return false;
-	memcpy(&sp, scratch->data, sizeof(sp));
-	return qemu.memory(state, sp + (has_error_code(vector) ? 8 : 0), ip, sizeof(*ip), false) == 0;
-}
-
-static void enter_vector(unsigned int cpu, struct vcpu *v, struct lbr_cpu *c, const struct block *now)
-{
-	const struct block *before = v->before;
-	bool synchronous = now->vector < FIRST_EXTERNAL_VECTOR && now->vector != VECTOR_NMI;
-	uint64_t ip, from;
-
-	if (!interrupted_ip(cpu, now->vector, &ip)) {
-		c->unexplained++;
-		return;
-	}
-	from = ip;
-	if (synchronous && before->insn.kind == LBR_KIND_IRQ && ip == before->end)
-		from = before->last;	/* int n pushes the address behind itself */
-	else if (!synchronous || ip < before->start || ip >= before->end)
-		follow(v, c, ip);
-	if (now->vector == VECTOR_NMI && c->freeze_on_nmi) {
-		c->freeze_before_nmi = c->freeze;
-		c->freeze = 1;
-		c->in_nmi = 1;
-	}
-	record(v, c, from, now->start, LBR_KIND_IRQ, false);
-}
-
 static int find_vector(uint64_t start)
 {
 	for (int i = 0; i < 256; i++)
@@ -249,24 +228,68 @@ static int find_vector(uint64_t start)
 	return -1;
 }
 
+static bool read_u64(unsigned int cpu, uint64_t address, uint64_t *value)
+{
+	return qemu.memory(qemu.get_cpu(cpu), address, value, sizeof(*value), false) == 0;
+}
+
+static bool read_stack_pointer(unsigned int cpu, uint64_t *sp)
+{
+	if (!scratch)
+		scratch = qemu.array_new();
+	qemu.array_resize(scratch, 0);
+	if (qemu.read_register(qemu.get_cpu(cpu), scratch, QEMU_GDB_RSP) != sizeof(*sp))
+		return false;
+	memcpy(sp, scratch->data, sizeof(*sp));
+	return true;
+}
+
+/* The CPU entered `vector` at `entry` and pushed a frame at `sp`: instruction pointer, cs, flags, stack pointer, ss. */
+static void enter_vector(unsigned int cpu, struct vcpu *v, struct lbr_cpu *c, int vector, uint64_t entry, uint64_t sp)
+{
+	const struct block *before = v->before;
+	bool synchronous = vector < FIRST_EXTERNAL_VECTOR && vector != VECTOR_NMI;
+	uint64_t ip, from, outer;
+	int inner;
+
+	if (!read_u64(cpu, sp + (has_error_code(vector) ? 8 : 0), &ip)) {
+		unexplained(c, before->last, entry);
+		return;
+	}
+	from = ip;
+	inner = in_kernel(ip) ? find_vector(ip) : -1;
+	if (inner >= 0 && !synchronous && read_u64(cpu, sp + 24, &outer))
+		enter_vector(cpu, v, c, inner, ip, outer);	/* an NMI before the handler's first instruction */
+	else if (synchronous && before->insn.kind == LBR_KIND_IRQ && ip == before->end)
+		from = before->last;	/* int n pushes the address behind itself */
+	else if (!synchronous || ip < before->start || ip >= before->end)
+		follow(v, c, ip);
+	if (vector == VECTOR_NMI && c->freeze_on_nmi) {
+		c->freeze_before_nmi = c->freeze;
+		c->freeze = 1;
+		c->in_nmi = 1;
+	}
+	record(v, c, from, entry, LBR_KIND_IRQ, false);
+}
+
 static void on_block(unsigned int cpu, void *data)
 {
 	struct block *now = data;
 	struct vcpu *v;
 	struct lbr_cpu *c;
+	uint64_t sp;
 
 	if (cpu >= LBR_MAX_CPUS)
 		return;
 	v = &vcpus[cpu];
 	c = registers_of(cpu);
-	c->instructions += now->count;
 	if (c->armed && v->before) {
 		if (now->generation != bar->vectors_generation) {
 			now->generation = bar->vectors_generation;
 			now->vector = in_kernel(now->start) ? find_vector(now->start) : -1;
 		}
-		if (now->vector >= 0)
-			enter_vector(cpu, v, c, now);
+		if (now->vector >= 0 && read_stack_pointer(cpu, &sp))
+			enter_vector(cpu, v, c, now->vector, now->start, sp);
 		else
 			follow(v, c, now->start);
 		if (!c->in_nmi && !c->off) {
@@ -274,6 +297,8 @@ static void on_block(unsigned int cpu, void *data)
 			raise_overflows(cpu, c);
 		}
 	}
+	/* After follow(): what a record's clock counts lies before its branch. */
+	c->instructions += now->count;
 	v->before = now;
 }
 
