@@ -1,0 +1,76 @@
+#include "report/disasm.h"
+
+#include <Zydis/Zydis.h>
+#include <elf.h>
+
+namespace brink::report {
+namespace {
+
+Kind KindOf(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands) {
+  bool direct = instruction.operand_count > 0 && operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+  switch (instruction.meta.category) {
+    case ZYDIS_CATEGORY_COND_BR: return Kind::kCond;
+    case ZYDIS_CATEGORY_UNCOND_BR: return direct ? Kind::kJump : Kind::kIndJump;
+    case ZYDIS_CATEGORY_CALL: return direct ? Kind::kCall : Kind::kIndCall;
+    case ZYDIS_CATEGORY_RET:
+      return instruction.mnemonic == ZYDIS_MNEMONIC_RET ? Kind::kRet : Kind::kEret;
+    case ZYDIS_CATEGORY_SYSCALL: return Kind::kSyscall;
+    case ZYDIS_CATEGORY_SYSRET: return Kind::kSysret;
+    default: return Kind::kUnknown;
+  }
+}
+
+}  // namespace
+
+std::optional<Instruction> DecodeOne(std::string_view code, uint64_t address, uint16_t machine, bool with_text) {
+  if (machine != EM_X86_64 && machine != EM_386) return std::nullopt;
+  const bool wide = machine == EM_X86_64;
+  static thread_local ZydisDecoder decoders[2];
+  static thread_local ZydisFormatter formatter;
+  static thread_local bool ready = false;
+  if (!ready) {
+    ZydisDecoderInit(&decoders[0], ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32);
+    ZydisDecoderInit(&decoders[1], ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL);
+    ready = true;
+  }
+  ZydisDecodedInstruction decoded;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoders[wide], code.data(), code.size(), &decoded, operands))) {
+    return std::nullopt;
+  }
+  Instruction instruction;
+  instruction.address = address;
+  instruction.length = decoded.length;
+  instruction.kind = KindOf(decoded, operands);
+  instruction.branch = instruction.kind != Kind::kUnknown;
+  ZyanU64 target = 0;
+  if (instruction.branch && decoded.operand_count > 0 && operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+      ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&decoded, &operands[0], address, &target))) {
+    instruction.target = target;
+  }
+  if (with_text) {
+    char text[128];
+    if (ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &decoded, operands, decoded.operand_count_visible, text, sizeof text, address, nullptr))) {
+      instruction.text = text;
+    }
+  }
+  return instruction;
+}
+
+std::vector<Instruction> Disassemble(std::string_view code, uint64_t address, uint16_t machine, bool with_text) {
+  std::vector<Instruction> out;
+  if (machine != EM_X86_64 && machine != EM_386) return out;
+  for (size_t at = 0; at < code.size();) {
+    auto instruction = DecodeOne(code.substr(at), address + at, machine, with_text);
+    if (!instruction) {
+      instruction = Instruction{.address = address + at, .length = 1};
+      instruction->text = "(bad)";
+    }
+    at += instruction->length;
+    out.push_back(*std::move(instruction));
+  }
+  return out;
+}
+
+}  // namespace brink::report
