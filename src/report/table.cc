@@ -246,7 +246,7 @@ std::string RenderCsv(const Table& table) {
 std::string RenderJsonLines(const Table& table) {
   std::string out;
   for (const auto& row : table.rows) {
-    out += "{\"schema\":\"brink.report." + table.name + "/1\"";
+    out += "{\"schema\":\"brink.report." + table.name + ".v1\"";
     for (size_t i = 0; i < row.size(); ++i) {
       out += ",\"" + table.columns[i].name + "\":" + JsonValue(row[i], table.columns[i].format);
     }

@@ -61,7 +61,7 @@ struct TextOptions {
 // Untrusted text in it is escaped.
 std::string RenderText(const Table& table, const TextOptions& options);
 std::string RenderCsv(const Table& table);
-// One line a row: {"schema":"brink.report.NAME/1", ...}.
+// One line a row: {"schema":"brink.report.NAME.v1", ...}.
 std::string RenderJsonLines(const Table& table);
 
 // As a JSON string, quotes included: text escaped for terminals first, so that bytes that are no UTF-8 survive as \xNN.

@@ -114,7 +114,8 @@ std::string_view NameOriginName(NameOrigin origin) {
 std::string_view UnresolvedName(Unresolved reason) {
   constexpr std::string_view kNames[] = {"",          "unmapped", "no mappings of the process", "file not found", "file unreadable",
                                          "build id differs", "no symbols", "between functions", "kallsyms hides addresses",
-                                         "other kernel", "no perf map or jitdump"};
+                                         "other kernel", "no perf map or jitdump", "no kernel mapping recorded",
+                                         "other host and no build id"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -36,6 +36,8 @@ enum class Unresolved : uint8_t {
   kKernelRestricted, // kallsyms hides its addresses
   kOtherKernel,      // recorded on another kernel, and no vmlinux given
   kNoJitMap,         // anonymous code without perf map or jitdump
+  kNoKernelMap,      // kernel address, and the recording says nothing of the kernel's mapping
+  kOtherHost,        // recorded on another host, and there is no build id to compare
 };
 std::string_view UnresolvedName(Unresolved reason);
 

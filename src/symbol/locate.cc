@@ -90,7 +90,7 @@ void FindDebug(LocatedFile& located, const LocateOptions& options) {
 }
 
 // The vdso of this process stands for that of the recording if it is the same one.
-LocatedFile LocateVdso(const Object& object) {
+LocatedFile LocateVdso(const Object& object, bool other_host) {
   LocatedFile located;
   const char* image = reinterpret_cast<const char*>(getauxval(AT_SYSINFO_EHDR));
   size_t size = 0;
@@ -105,6 +105,10 @@ LocatedFile LocateVdso(const Object& object) {
   }
   auto file = elf::File::FromBytes(image ? std::string(image, size) : "", "[vdso]");
   located.path = "[vdso]";
+  if (object.build_id.empty() && other_host) {
+    located.reason = Unresolved::kOtherHost;
+    return located;
+  }
   if (!file.ok()) {
     located.reason = Unresolved::kNoFile;
     return located;
@@ -123,7 +127,7 @@ LocatedFile LocateVdso(const Object& object) {
 }  // namespace
 
 LocatedFile Locate(const Object& object, const LocateOptions& options) {
-  if (object.kind == ObjectKind::kVdso) return LocateVdso(object);
+  if (object.kind == ObjectKind::kVdso) return LocateVdso(object, options.other_host);
   LocatedFile located;
   std::string path = RecordedPath(object);
   if (path.empty() || path[0] != '/') {
@@ -132,6 +136,11 @@ LocatedFile Locate(const Object& object, const LocateOptions& options) {
   }
   located.reason = Unresolved::kNoFile;
   located.detail = EscapeForTerminal(path) + ": not found";
+  if (options.other_host && object.build_id.empty() && options.symfs.empty()) {
+    located.reason = Unresolved::kOtherHost;
+    located.detail = EscapeForTerminal(path) + ": recorded on another host without a build id; give its files with --symfs";
+    return located;
+  }
   for (const std::string& place : Candidates(object, options)) {
     auto file = elf::File::Open(place);
     if (!file.ok()) {

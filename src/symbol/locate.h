@@ -17,6 +17,7 @@ struct LocateOptions {
   std::vector<std::string> debug_dirs = {"/usr/lib/debug"};  // hold .build-id/xx/yyyy.debug and mirrored paths
   std::string buildid_cache;                            // perf's, "" = ~/.debug
   std::string proc = "/proc";                           // "" = do not look at live processes
+  bool other_host = false;  // recorded elsewhere: without a build id to compare nothing of this host stands for it
 };
 
 struct LocatedFile {

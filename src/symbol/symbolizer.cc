@@ -26,7 +26,7 @@ Symbolizer::~Symbolizer() = default;
 void Symbolizer::SetJitDump(int32_t pid, std::string path) { jitdumps_[pid] = std::move(path); }
 
 bool Symbolizer::IsRunningKernel(const Object& object) {
-  if (object.build_id.empty()) return true;  // not stated: the usual case is a report on the machine that recorded
+  if (object.build_id.empty()) return !options_.locate.other_host;
   auto notes = ReadFile(options_.kernel_notes, 1u << 20);
   auto id = notes.ok() ? elf::BuildIdOfNotes(*notes) : std::nullopt;
   return id && object.build_id.starts_with(*id);
@@ -36,7 +36,10 @@ void Symbolizer::LoadKernel(const Object& object, Loaded& loaded) {
   std::string reference = object.reference.empty() ? "_text" : object.reference;
   if (!options_.vmlinux.empty()) {
     Object image{.kind = ObjectKind::kFile, .path = options_.vmlinux, .build_id = object.build_id};
+    // Named by the user: it is what it is, unless build ids say otherwise.
+    const bool other_host = std::exchange(options_.locate.other_host, false);
     LoadElf(image, loaded);
+    options_.locate.other_host = other_host;
     for (const FunctionEntry& entry : loaded.table.entries()) {
       if (entry.name == reference) loaded.bias = entry.start;
     }
@@ -134,7 +137,7 @@ Symbolizer::Loaded& Symbolizer::Load(ObjectId id) {
 FunctionId Symbolizer::Unnamed(ObjectId id, Unresolved reason) {
   auto [it, fresh] = unnamed_.try_emplace({id, static_cast<uint8_t>(reason)}, static_cast<FunctionId>(functions_.size()));
   if (fresh) {
-    std::string name = objects_[id].ShortName();
+    std::string name = reason == Unresolved::kNoKernelMap ? "[kernel]" : objects_[id].ShortName();
     if (!name.starts_with('[')) name = "[" + name + "]";
     functions_.push_back({.object = id, .name = std::move(name), .reason = reason});
   }
@@ -158,6 +161,7 @@ FunctionId Symbolizer::Intern(ObjectId id, Loaded& loaded, size_t index) {
 }
 
 FunctionId Symbolizer::FunctionAt(const Location& location) {
+  if (location.object == kNoObject && location.offset >> 63) return Unnamed(kNoObject, Unresolved::kNoKernelMap);
   Loaded& loaded = Load(location.object);
   auto vaddr = VaddrOf(location);
   if (!vaddr) return Unnamed(location.object, loaded.reason == Unresolved::kNot ? Unresolved::kGap : loaded.reason);

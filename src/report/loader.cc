@@ -1,0 +1,184 @@
+#include "report/loader.h"
+
+#include <sys/utsname.h>
+
+#include <absl/strings/str_format.h>
+
+#include "base/strings.h"
+#include "filter/sample_filter.h"
+#include "report/feed.h"
+
+namespace brink::report {
+namespace {
+
+template <typename T>
+bool Wanted(const std::vector<T>& list, const T& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// Symbols and objects for --where.
+class Resolver : public filter::CodeResolver {
+ public:
+  explicit Resolver(Program* program) : program_(*program) {}
+  filter::CodePlace Lookup(const filter::SampleView& sample, uint64_t address) override {
+    Location location = program_.spaces.Normalise(static_cast<int32_t>(sample.pid.value_or(0)), address);
+    const symbol::Function& function = (*program_.symbolizer)[program_.FunctionAt(location)];
+    const symbol::Object& object = program_.objects[location.object];
+    filter::CodePlace place;
+    if (function.resolved()) place.symbol = function.name, place.function = function.start;
+    place.object = object.path;
+    // The text must live until the call after next.
+    std::string& hex = hex_[next_++ % 2];
+    hex = HexEncode(object.build_id);
+    place.build_id = hex;
+    return place;
+  }
+
+ private:
+  Program& program_;
+  std::string hex_[2];
+  size_t next_ = 0;
+};
+
+// By kernel release and host name, as far as the recording states them.
+bool RecordedElsewhere(const perfdata::Features& features) {
+  struct utsname here;
+  if (uname(&here) != 0) return false;
+  return (!features.os_release.empty() && features.os_release != here.release) ||
+         (!features.hostname.empty() && features.hostname != here.nodename);
+}
+
+class Loader {
+ public:
+  Loader(const LoadOptions& options, Program* program) : options_(options), program_(*program), aggregator_(&program->spaces), resolver_(program) {}
+
+  Status Run(const std::string& path) {
+    ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
+    ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(path));
+    symbol::SymbolOptions symbols = options_.symbols;
+    symbols.locate.other_host = RecordedElsewhere(reader->features());
+    program_.symbolizer = std::make_unique<symbol::Symbolizer>(&program_.objects, std::move(symbols));
+    LoopFinder loops(&program_.spaces);
+    PathFinder paths(&program_.spaces, options_.path_length);
+    if (options_.loops) aggregator_.AddObserver(&loops);
+    if (options_.path_length > 0) aggregator_.AddObserver(&paths);
+    ApplyBuildIds(reader->features(), &program_.objects);
+    perfdata::Record record;
+    while (true) {
+      ASSIGN_OR_RETURN(bool more, reader->Next(&record));
+      if (!more) break;
+      if (const perfdata::Sample* sample = record.sample()) Add(*reader, record, *sample);
+      else Apply(record);
+    }
+    ApplyBuildIds(reader->features(), &program_.objects);
+    program_.aggregate = aggregator_.Take();
+    program_.loops = loops.Take();
+    program_.path_windows = paths.windows();
+    program_.paths_dropped = paths.dropped();
+    program_.paths = paths.Take();
+    for (int32_t pid : jit_pids_) program_.symbolizer->SetJitDump(pid, std::string(program_.spaces.JitDumpOf(pid)));
+    Describe(*reader, path);
+    return OkStatus();
+  }
+
+ private:
+  void Apply(const perfdata::Record& record) {
+    ApplyRecord(record, &program_.spaces);
+    const auto* mmap = std::get_if<perfdata::Mmap>(&record.body);
+    if (mmap && mmap->filename.ends_with(".dump")) {
+      int32_t pid = static_cast<int32_t>(mmap->pid);
+      if (!program_.spaces.JitDumpOf(pid).empty()) jit_pids_.push_back(pid);
+    }
+  }
+
+  const StackMeta& MetaOfEvent(const perfdata::Reader& reader, int event) {
+    while (metas_.size() < reader.events().size()) metas_.push_back(MetaOf(reader.events()[metas_.size()]));
+    static constexpr StackMeta kDefault;
+    return event >= 0 && static_cast<size_t>(event) < metas_.size() ? metas_[static_cast<size_t>(event)] : kDefault;
+  }
+
+  void Add(const perfdata::Reader& reader, const perfdata::Record& record, const perfdata::Sample& sample) {
+    const int32_t pid = static_cast<int32_t>(sample.pid), tid = static_cast<int32_t>(sample.tid);
+    program_.facts.branch_stacks |= sample.has_branches;
+    if (sample.time < options_.time_from || sample.time > options_.time_to || !Wanted(options_.pids, pid) || !Wanted(options_.tids, tid)) return Skip();
+    if (!options_.comms.empty() && !Wanted(options_.comms, std::string(program_.spaces.CommOf(pid, tid)))) return Skip();
+    SampleView view{.pid = pid, .tid = tid, .ip = sample.ip, .time = sample.time, .period = sample.period, .branches = sample.branches};
+    view.meta = MetaOfEvent(reader, record.event);
+    if (const auto& notes = record.event >= 0 ? reader.events()[static_cast<size_t>(record.event)].notes : std::nullopt) {
+      view.source = notes->source;
+      view.direction = notes->direction;
+      if (notes->sample_notes) ReadNote(sample, &view);
+    }
+    if (!filter_.empty() && !Filter(sample, &view)) return Skip();
+    if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
+    program_.facts.last_time = std::max(program_.facts.last_time, sample.time);
+    aggregator_.Add(view);
+  }
+
+  void Skip() { program_.facts.filtered_samples += 1; }
+
+  static void ReadNote(const perfdata::Sample& sample, SampleView* view) {
+    auto note = perfdata::ReadSampleNote(sample.raw);
+    if (!note) return;
+    view->has_note = true;
+    view->stop = note->stop;
+    view->source = note->source;
+    view->direction = note->direction;
+    if (note->flags & BRINK_SAMPLE_FILTERED) view->meta.contiguous = false;
+  }
+
+  bool Filter(const perfdata::Sample& sample, SampleView* view) {
+    filter::SampleView about;
+    about.pid = sample.pid;
+    about.tid = sample.tid;
+    if (sample.cpu != UINT32_MAX) about.cpu = sample.cpu;
+    if (sample.time) about.time_ns = sample.time;
+    if (sample.cgroup) about.cgroup_id = sample.cgroup;
+    about.ip = sample.ip;
+    about.first_time_ns = program_.facts.first_time ? program_.facts.first_time : sample.time;
+    std::string_view comm = program_.spaces.CommOf(view->pid, view->tid);
+    if (!comm.empty()) about.comm = comm;
+    if (!filter_.KeepSample(about, &resolver_)) return false;
+    if (!filter_.filters_records()) return true;
+    kept_.assign(sample.branches.begin(), sample.branches.end());
+    kept_.resize(filter_.FilterRecords(about, kept_, &resolver_));
+    view->branches = kept_;
+    view->meta.contiguous = false;
+    return true;
+  }
+
+  void Describe(const perfdata::Reader& reader, const std::string& path) {
+    RecordingFacts& facts = program_.facts;
+    facts.path = path;
+    for (const perfdata::EventInfo& event : reader.events()) facts.events.push_back(event.name);
+    facts.hostname = reader.features().hostname;
+    facts.os_release = reader.features().os_release;
+    for (const std::string& word : reader.features().cmdline) facts.command += (facts.command.empty() ? "" : " ") + word;
+    facts.lost_records = reader.stats().lost_records;
+    facts.lost_samples = reader.stats().lost_samples;
+    facts.problem_count = reader.stats().problem_count;
+    for (const perfdata::Problem& problem : reader.stats().problems) {
+      facts.problems.push_back(absl::StrFormat("at offset %#x: %s (%d bytes lost)", problem.offset, problem.what, problem.bytes));
+    }
+  }
+
+  const LoadOptions& options_;
+  Program& program_;
+  Aggregator aggregator_;
+  Resolver resolver_;
+  filter::SampleFilter filter_;
+  std::vector<StackMeta> metas_;
+  std::vector<int32_t> jit_pids_;
+  std::vector<BranchEntry> kept_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Program>> LoadProgram(const std::string& path, const LoadOptions& options) {
+  auto program = std::make_unique<Program>();
+  RETURN_IF_ERROR(Loader(options, program.get()).Run(path));
+  program->FillKinds();
+  return program;
+}
+
+}  // namespace brink::report
