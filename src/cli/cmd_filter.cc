@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/interleave.h"
 #include "filter/branch_flags.h"
 #include "filter/names.h"
 #include "filter/parser.h"
@@ -19,17 +20,18 @@ class FilterCommand : public Command {
   const CommandSpec& spec() const override { return spec_; }
 
   StatusOr<int> Run(const Parsed& parsed) override {
+    ASSIGN_OR_RETURN(std::vector<std::string> words, TakeLaterOptions(spec_, parsed));
     if (fields_) {
       PrintFields();
       return kDone;
     }
-    if (parsed.rest.empty()) return InvalidArgument("say what to do: brink filter check EXPR, or brink filter explain EXPR");
-    const std::string& verb = parsed.rest[0];
+    if (words.empty()) return InvalidArgument("say what to do: brink filter check EXPR, or brink filter explain EXPR");
+    const std::string& verb = words[0];
     if (verb != "check" && verb != "explain") {
       return InvalidArgument("'" + EscapeForTerminal(verb) + "' is neither check nor explain; an expression goes behind: brink filter explain 'kind == ret'");
     }
     std::vector<filter::Expr> parts;
-    for (size_t i = 1; i < parsed.rest.size(); ++i) wheres_.push_back(parsed.rest[i]);
+    for (size_t i = 1; i < words.size(); ++i) wheres_.push_back(words[i]);
     if (wheres_.empty() && branch_filter_.empty()) return InvalidArgument("no expression given; example: brink filter " + verb + " 'kind in {call, ret} and priv == user'");
     filter::PlanOptions options;
     for (const std::string& where : wheres_) {
