@@ -1,0 +1,41 @@
+// Walks against the CPU: 0 wrong in single-threaded programs. A few hundred stops by default, 20,000 with BRINK_LONG=1.
+#include <cstdio>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "programs.h"
+#include "support/process.h"
+#include "walk_predictor.h"
+
+namespace brink::fidelity {
+namespace {
+
+constexpr uint32_t kDepth = 32;
+
+TEST(Fidelity, WalksOfForeignProgramsAreExactOrShortened) {
+  bool thorough = std::getenv("BRINK_LONG") != nullptr;
+  testing_support::TempDir folder;
+  std::vector<std::string> missing;
+  std::vector<Program> programs = MakePrograms(folder.path(), BRINK_THROWING, &missing);
+  for (const std::string& name : missing) std::printf("not installed: %s\n", name.c_str());
+  ASSERT_GE(programs.size(), 10u);
+  Options options{.depth = kDepth, .windows = thorough ? 1300u : 22u, .seconds = thorough ? 240.0 : 6.0};
+  std::vector<std::pair<std::string, Tally>> tallies;
+  uint32_t windows = 0;
+  for (const Program& program : programs) {
+    Tally tally = Judge(program, WalkPredictor(kDepth), options);
+    tallies.emplace_back(program.name, tally);
+    windows += tally.windows;
+    for (const Wrong& wrong : tally.wrongs) std::printf("WRONG %s: %s\n", wrong.program.c_str(), wrong.text.c_str());
+    if (program.single_threaded) {
+      EXPECT_EQ(tally.wrong, 0u) << program.name;
+    }
+    EXPECT_GT(tally.windows, 0u) << program.name;
+  }
+  std::printf("%s", Table(tallies, kDepth).c_str());
+  EXPECT_GE(windows, thorough ? 20'000u : 200u);
+}
+
+}  // namespace
+}  // namespace brink::fidelity
