@@ -31,27 +31,30 @@ const char* TypeName(uint64_t info) {
 class FlagsCache {
  public:
   explicit FlagsCache(BrstackStyle style) : style_(style), entries_(kSize) {}
-  std::string_view Text(uint64_t info) {
+  // Puts the text at `out`, where kMaxFlags characters have room; returns its end.
+  char* Put(char* out, uint64_t info) {
     Entry& entry = entries_[(info * 0x9e3779b97f4a7c15) >> (64 - kBits)];
-    if (!entry.used || entry.info != info) {
-      std::string text = BranchFlagsText(info, style_);
-      entry.used = true;
-      entry.info = info;
-      entry.size = static_cast<uint8_t>(std::min(text.size(), kMaxFlags));
-      std::memcpy(entry.text, text.data(), entry.size);
-    }
-    return {entry.text, entry.size};
+    if (entry.info != info) [[unlikely]] Fill(&entry, info);
+    std::memcpy(out, entry.text, 32);
+    if (entry.size > 32) [[unlikely]] std::memcpy(out + 32, entry.text + 32, kMaxFlags - 32);
+    return out + entry.size;
   }
 
  private:
-  static constexpr int kBits = 12;
+  static constexpr int kBits = 11;
   static constexpr size_t kSize = size_t{1} << kBits;
   struct Entry {
-    uint64_t info = 0;
-    bool used = false;
-    uint8_t size = 0;
+    uint64_t info = UINT64_MAX;  // never asked for: kTextMask
+    uint32_t size = 0;
     char text[kMaxFlags];
   };
+  void Fill(Entry* entry, uint64_t info) {
+    std::string text = BranchFlagsText(info, style_);
+    entry->info = info;
+    entry->size = static_cast<uint32_t>(std::min(text.size(), kMaxFlags));
+    std::memset(entry->text, 0, kMaxFlags);
+    std::memcpy(entry->text, text.data(), entry->size);
+  }
   BrstackStyle style_;
   std::vector<Entry> entries_;
 };
@@ -161,9 +164,7 @@ class PerfForm : public Form {
       at = PutHex(at + 3, branch.from);
       std::memcpy(at, "/0x", 3);
       at = PutHex(at + 3, branch.to);
-      std::string_view flags = flags_.Text(branch.info & kTextMask);
-      std::memcpy(at, flags.data(), flags.size());
-      out_.Commit(at + flags.size());
+      out_.Commit(flags_.Put(at, branch.info & kTextMask));
     }
   }
 
@@ -172,7 +173,7 @@ class PerfForm : public Form {
       PutSymbolWithOffset(sample, branch.from);
       out_.Char('/');
       PutSymbolWithOffset(sample, branch.to);
-      out_.Text(flags_.Text(branch.info & kTextMask));
+      out_.Commit(flags_.Put(out_.Room(kMaxFlags), branch.info & kTextMask));
     }
   }
 

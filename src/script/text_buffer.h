@@ -1,6 +1,7 @@
 // Text on its way to a descriptor: appends without format strings, since a large recording is a hundred million numbers.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdint>
@@ -8,6 +9,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "base/status.h"
 
@@ -24,18 +29,21 @@ inline constexpr auto kHexPairs = [] {
   return table;
 }();
 
-// Lower-case hexadecimal without leading zeros; returns the end. Up to 16 characters.
+// Lower-case hexadecimal without leading zeros; returns the end. Always stores sixteen characters, of which up to all
+// count: numbers are moved to the top first, so that no digit has to be looked at alone.
 inline char* PutHex(char* out, uint64_t v) {
-  int digits = v == 0 ? 1 : (67 - std::countl_zero(v)) / 4;
-  if (digits & 1) {
-    *out++ = kHexPairs[2 * (v >> (4 * (digits - 1)) & 15) + 1];
-    --digits;
-  }
-  for (int shift = 4 * digits - 8; shift >= 0; shift -= 8) {
-    std::memcpy(out, &kHexPairs[2 * (v >> shift & 0xff)], 2);
-    out += 2;
-  }
-  return out;
+  const unsigned digits = v == 0 ? 1 : (67 - static_cast<unsigned>(std::countl_zero(v))) / 4;
+  const uint64_t top = __builtin_bswap64(v << (64 - 4 * digits));
+#ifdef __SSE2__
+  const __m128i bytes = _mm_cvtsi64_si128(static_cast<long long>(top));
+  const __m128i low_mask = _mm_set1_epi8(15);
+  const __m128i nibbles = _mm_unpacklo_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), low_mask), _mm_and_si128(bytes, low_mask));
+  const __m128i letters = _mm_and_si128(_mm_cmpgt_epi8(nibbles, _mm_set1_epi8(9)), _mm_set1_epi8('a' - '0' - 10));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_add_epi8(_mm_add_epi8(nibbles, letters), _mm_set1_epi8('0')));
+#else
+  for (unsigned i = 0; i < 8; ++i) std::memcpy(out + 2 * i, &kHexPairs[2 * (top >> (8 * i) & 0xff)], 2);
+#endif
+  return out + digits;
 }
 
 class TextBuffer {
