@@ -1,0 +1,234 @@
+#include "source/lift_service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "base/check.h"
+#include "walk/hash.h"
+
+namespace brink {
+namespace {
+
+constexpr size_t kLongestInstruction = 15;
+constexpr size_t kMaxNotes = 8;
+constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
+
+uint64_t ThreadCpuNs() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+uint64_t LineHash(const uint8_t* line, uint32_t index) {
+  uint64_t words[BRINK_WALK_CODE_LINE / 8];
+  std::memcpy(words, line, sizeof words);
+  return brink_walk_line_hash(words, index);
+}
+
+}  // namespace
+
+LiftService::LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options)
+    : tables_(*tables), options_(std::move(options)), pages_(pages), cache_(uops, pages), scanner_(options_.proc_root), slots_(pages.size()) {}
+
+LiftService::~LiftService() { Stop(); }
+
+void LiftService::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void LiftService::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  wake_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LiftService::Enqueue(std::span<const std::byte> record) {
+  auto miss = std::make_unique<brink_miss>();
+  bool whole = record.size() >= offsetof(brink_miss, code) && record.size() <= sizeof(brink_miss);
+  if (whole) std::memcpy(miss.get(), record.data(), record.size());
+  whole = whole && miss->code_len <= record.size() - offsetof(brink_miss, code);
+  {
+    MutexLock lock(mutex_);
+    ++stats_.misses;
+    if (!whole || queue_.size() >= options_.queue_limit) {
+      ++stats_.queue_full;
+      return;
+    }
+    queue_.push_back(std::move(miss));
+  }
+  wake_.NotifyOne();
+}
+
+void LiftService::Forget(pid_t tgid) {
+  MutexLock lock(mutex_);
+  if (ended_.size() < options_.max_processes) ended_.push_back(tgid);
+}
+
+void LiftService::Loop() {
+  while (true) {
+    std::unique_ptr<brink_miss> miss;
+    std::vector<pid_t> ended;
+    {
+      MutexLock lock(mutex_);
+      while (!stop_ && queue_.empty()) wake_.Wait(mutex_);
+      if (stop_) return;
+      miss = std::move(queue_.front());
+      queue_.pop_front();
+      ended.swap(ended_);
+    }
+    for (pid_t tgid : ended) {
+      absl::erase_if(judged_, [&](const auto& entry) {
+        if (entry.second != tgid) return false;
+        tables_.RemoveProcess(entry.first);
+        return true;
+      });
+    }
+    Handle(*miss);
+    MutexLock lock(mutex_);
+    stats_.busy_ns = ThreadCpuNs();
+  }
+}
+
+void LiftService::Handle(const brink_miss& miss) {
+  if (miss.reason == BRINK_MISS_PROCESS) Vet(miss);
+  LiftCode(miss);
+}
+
+void LiftService::Vet(const brink_miss& miss) {
+  auto areas = ReadVmAreas(static_cast<pid_t>(miss.tgid), options_.proc_root);
+  if (!areas.ok()) {
+    MutexLock lock(mutex_);
+    ++stats_.gone;
+    return;
+  }
+  auto segments = scanner_.Scan(static_cast<pid_t>(miss.tgid), *areas);
+  Verdict verdict = Judge(*areas, segments, options_.vetting);
+  verdict.proc.vm_stamp = miss.vm_stamp;
+  while (judged_.size() >= options_.max_processes && !judged_age_.empty()) {
+    if (judged_.erase(judged_age_.front()) > 0) tables_.RemoveProcess(judged_age_.front());
+    judged_age_.pop_front();
+  }
+  if (judged_.insert_or_assign(miss.asid, static_cast<pid_t>(miss.tgid)).second) judged_age_.push_back(miss.asid);
+  bool stored = tables_.PutProcess(miss.asid, verdict.proc);
+  MutexLock lock(mutex_);
+  ++stats_.vetted;
+  if (!stored) ++stats_.cache_full;
+  if (verdict.proc.flags & BRINK_PROC_REFUSED) ++stats_.refused;
+  else if (!(verdict.proc.flags & BRINK_PROC_FSBASE)) ++stats_.limited;
+  if (!verdict.note.empty() && notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), verdict.note) == notes_.end()) {
+    notes_.push_back(verdict.note);
+  }
+}
+
+// The page that holds the miss's code: found by content, or taken in. 0 when there is no room even after evicting.
+uint32_t LiftService::PageFor(const brink_miss& miss, std::span<const uint8_t> code) {
+  // Bytes of the next page count only as far as an instruction can reach.
+  size_t meaningful = std::min<size_t>(code.size(), BRINK_WALK_PAGE_SIZE + kLongestInstruction);
+  ContentKey content{.a = brink_walk_bytes_hash(code.data(), meaningful, 1), .b = brink_walk_bytes_hash(code.data(), meaningful, 2)};
+  if (auto it = by_content_.find(content); it != by_content_.end() && cache_.SameCode(it->second, code)) {
+    MutexLock lock(mutex_);
+    ++stats_.shared;
+    return it->second;
+  }
+  // Pages first seen in one address space are neighbours: direct branches between them become edges, which are as good
+  // for every other process that has the same pages at the same distance (and are validated where it has not).
+  walk::PageKey key{.object = miss.asid | 1, .page = miss.address >> 12};
+  if (cache_.Find(key) != 0) key.object = 0;
+  auto slot = cache_.AddPage(key, code);
+  if (!slot.ok()) {
+    Evict();
+    slot = cache_.AddPage(key, code);
+  }
+  if (!slot.ok()) return 0;
+  slots_[*slot] = {.content = content, .lines = 0, .used = true};
+  by_content_[content] = *slot;
+  age_.push_back(*slot);
+  return *slot;
+}
+
+void LiftService::LiftCode(const brink_miss& miss) {
+  if (miss.code_len < BRINK_WALK_PAGE_SIZE) {
+    MutexLock lock(mutex_);
+    ++stats_.no_code;
+    return;
+  }
+  std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
+  uint16_t offset = static_cast<uint16_t>(miss.address & (BRINK_WALK_PAGE_SIZE - 1));
+  uint32_t slot = PageFor(miss, code);
+  auto lifted = slot ? cache_.Lift(slot, offset) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+  if (!lifted.ok() && slot) {
+    Evict();
+    slot = PageFor(miss, code);
+    if (slot) lifted = cache_.Lift(slot, offset);
+  }
+  if (slot) Publish(slot);
+  walk::CodeCache::Stats cached = cache_.stats();
+  MutexLock lock(mutex_);
+  if (!lifted.ok()) ++stats_.cache_full;
+  stats_.pages = cached.pages;
+  stats_.instructions = cached.instructions;
+  stats_.unsupported = cached.unsupported;
+}
+
+// Makes every line that has lifted instructions findable by its bytes. Lines of equal content belong to whoever came
+// last: the walker recovers from a wrong guess at the next line.
+void LiftService::Publish(uint32_t slot) {
+  const brink_walk_page& page = pages_[slot];
+  Page& known = slots_[slot];
+  for (uint32_t line = 0; line < kLinesPerPage; ++line) {
+    if (known.lines >> line & 1) continue;
+    const uint16_t* entries = page.entry + line * BRINK_WALK_CODE_LINE;
+    if (std::all_of(entries, entries + BRINK_WALK_CODE_LINE, [](uint16_t e) { return e == 0; })) continue;
+    uint64_t hash = LineHash(page.code + line * BRINK_WALK_CODE_LINE, line);
+    if (!tables_.PutLine(hash, slot)) {
+      MutexLock lock(mutex_);
+      ++stats_.cache_full;
+      return;
+    }
+    line_owner_[hash] = slot;
+    known.lines |= uint64_t{1} << line;
+  }
+}
+
+// Frees the oldest quarter of the pages in one batch: unlink all, one grace period, then reuse.
+void LiftService::Evict() {
+  size_t count = std::max<size_t>(1, age_.size() / 4);
+  uint64_t evicted = 0;
+  for (; count > 0 && !age_.empty(); --count) {
+    uint32_t slot = age_.front();
+    age_.pop_front();
+    Page& page = slots_[slot];
+    for (uint32_t line = 0; line < kLinesPerPage; ++line) {
+      if (!(page.lines >> line & 1)) continue;
+      uint64_t hash = LineHash(pages_[slot].code + line * BRINK_WALK_CODE_LINE, line);
+      auto owner = line_owner_.find(hash);
+      if (owner == line_owner_.end() || owner->second != slot) continue;
+      tables_.RemoveLine(hash);
+      line_owner_.erase(owner);
+    }
+    if (auto it = by_content_.find(page.content); it != by_content_.end() && it->second == slot) by_content_.erase(it);
+    page = {};
+    cache_.Unlink(slot);
+    ++evicted;
+  }
+  tables_.WaitForWalks();
+  cache_.Reclaim();
+  MutexLock lock(mutex_);
+  stats_.evicted += evicted;
+}
+
+LiftStats LiftService::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+std::vector<std::string> LiftService::notes() const {
+  MutexLock lock(mutex_);
+  return notes_;
+}
+
+}  // namespace brink

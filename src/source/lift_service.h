@@ -1,0 +1,135 @@
+// Demand lifting: takes the misses that walks report, lifts the code they carry and publishes it to the walker.
+//
+// Pages are known by their content: the same bytes are lifted once, whichever file, process, container or private copy
+// they come from, and what was lifted for one is found by all. The walker finds a page by the bytes of the line that it
+// enters (bpf/walk/hash.h) and validates every line, so nothing here can make it walk wrong code.
+//
+// Threads: Enqueue from the drain thread; everything else happens on the service's own thread between Start and Stop.
+// stats() is safe at any time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+
+#include "base/status.h"
+#include "base/sync.h"
+#include "brink/abi/walk.h"
+#include "source/segment_scan.h"
+#include "source/vetting.h"
+#include "walk/code_cache.h"
+
+namespace brink {
+
+// What the service writes besides the two arrays: the BPF hash maps, or plain containers in tests.
+class WalkTables {
+ public:
+  virtual ~WalkTables() = default;
+  // False when the map is full.
+  virtual bool PutLine(uint64_t hash, uint32_t slot) = 0;
+  virtual void RemoveLine(uint64_t hash) = 0;
+  virtual bool PutProcess(uint64_t asid, const brink_walk_proc& proc) = 0;
+  virtual void RemoveProcess(uint64_t asid) = 0;
+  // Returns when no walk that began before the call is still running.
+  virtual void WaitForWalks() = 0;
+};
+
+struct LiftStats {
+  uint64_t misses = 0;         // records taken
+  uint64_t queue_full = 0;     // records dropped because the service was behind
+  uint64_t pages = 0;          // in the cache now
+  uint64_t instructions = 0;   // lifted
+  uint64_t unsupported = 0;    // of them ending a walk
+  uint64_t shared = 0;         // misses served by a page that was lifted already
+  uint64_t evicted = 0;        // pages
+  uint64_t cache_full = 0;     // misses that found no room
+  uint64_t no_code = 0;        // misses whose page was not in memory
+  uint64_t vetted = 0;         // address spaces judged
+  uint64_t refused = 0;        // of them not walked
+  uint64_t limited = 0;        // of them walked without segment bases
+  uint64_t gone = 0;           // ended before they could be judged
+  uint64_t busy_ns = 0;        // CPU time of the service's thread
+};
+
+struct LiftServiceOptions {
+  VettingOptions vetting;
+  size_t queue_limit = 512;    // misses waiting; each is 4 KiB
+  size_t max_processes = 4096; // judged address spaces remembered
+  std::string proc_root = "/proc";
+};
+
+class LiftService {
+ public:
+  LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options);
+  ~LiftService();
+
+  void Start();
+  void Stop();
+  // A record BRINK_REC_MISS from the ring. Anything malformed is counted as dropped.
+  void Enqueue(std::span<const std::byte> record);
+  // The process ended: its judgement is forgotten.
+  void Forget(pid_t tgid);
+
+  LiftStats stats() const;
+  // Notes about address spaces that are refused or limited, each once; at most a few.
+  std::vector<std::string> notes() const;
+
+  // What the thread does with one record; public for tests, which call it without Start.
+  void Handle(const brink_miss& miss);
+
+ private:
+  struct ContentKey {
+    uint64_t a, b;
+    bool operator==(const ContentKey&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const ContentKey& key) {
+      return H::combine(std::move(h), key.a, key.b);
+    }
+  };
+
+  void Loop();
+  void Vet(const brink_miss& miss);
+  void LiftCode(const brink_miss& miss);
+  uint32_t PageFor(const brink_miss& miss, std::span<const uint8_t> code);
+  void Publish(uint32_t slot);
+  void Evict();
+
+  WalkTables& tables_;
+  const LiftServiceOptions options_;
+  std::span<brink_walk_page> pages_;
+  walk::CodeCache cache_;
+  SegmentScanner scanner_;
+
+  struct Page {
+    ContentKey content{};
+    uint64_t lines = 0;  // bit: line is published
+    bool used = false;
+  };
+  std::vector<Page> slots_;
+  std::deque<uint32_t> age_;  // oldest first
+  absl::flat_hash_map<ContentKey, uint32_t> by_content_;
+  absl::flat_hash_map<uint64_t, uint32_t> line_owner_;  // hash -> slot
+  absl::flat_hash_map<uint64_t, pid_t> judged_;         // asid -> tgid
+  std::deque<uint64_t> judged_age_;
+
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::unique_ptr<brink_miss>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<pid_t> ended_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  LiftStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace brink
