@@ -9,23 +9,23 @@
 /* Numbers of the operands; ah, ch, dh, bh are worked on in T1 and T0 (walk_high_in, walk_high_out). */
 WALK_INLINE __u32 walk_dst(const struct brink_uop *u)
 {
-	return u->flags & BRINK_UOP_HI_DST ? BRINK_REG_T1 : u->dst & 31;
+	return u->flags & BRINK_UOP_HI_DST ? BRINK_WREG_T1 : u->dst & 31;
 }
 
 WALK_INLINE __u32 walk_src(const struct brink_uop *u)
 {
-	return u->flags & BRINK_UOP_HI_SRC ? BRINK_REG_T0 : u->src & 31;
+	return u->flags & BRINK_UOP_HI_SRC ? BRINK_WREG_T0 : u->src & 31;
 }
 
 WALK_INLINE void walk_high_in(struct brink_walk *w, const struct brink_uop *u)
 {
 	if (u->flags & BRINK_UOP_HI_SRC) {
-		w->reg[BRINK_REG_T0].val = w->reg[u->src & 3].val >> 8 & 0xff;
-		w->reg[BRINK_REG_T0].unk = w->reg[u->src & 3].unk >> 8 & 0xff;
+		w->reg[BRINK_WREG_T0].val = w->reg[u->src & 3].val >> 8 & 0xff;
+		w->reg[BRINK_WREG_T0].unk = w->reg[u->src & 3].unk >> 8 & 0xff;
 	}
 	if (u->flags & BRINK_UOP_HI_DST) {
-		w->reg[BRINK_REG_T1].val = w->reg[u->dst & 3].val >> 8 & 0xff;
-		w->reg[BRINK_REG_T1].unk = w->reg[u->dst & 3].unk >> 8 & 0xff;
+		w->reg[BRINK_WREG_T1].val = w->reg[u->dst & 3].val >> 8 & 0xff;
+		w->reg[BRINK_WREG_T1].unk = w->reg[u->dst & 3].unk >> 8 & 0xff;
 	}
 }
 
@@ -33,8 +33,8 @@ WALK_INLINE void walk_high_out(struct brink_walk *w, const struct brink_uop *u)
 {
 	struct brink_walk_reg *r = &w->reg[u->dst & 3];
 
-	r->val = (r->val & ~0xff00ull) | (w->reg[BRINK_REG_T1].val & 0xff) << 8;
-	r->unk = (r->unk & ~0xff00ull) | (w->reg[BRINK_REG_T1].unk & 0xff) << 8;
+	r->val = (r->val & ~0xff00ull) | (w->reg[BRINK_WREG_T1].val & 0xff) << 8;
+	r->unk = (r->unk & ~0xff00ull) | (w->reg[BRINK_WREG_T1].unk & 0xff) << 8;
 }
 
 /* Writes a register as the machine does: 64 and 32 bits whole, 16 and 8 bits into the old value. */

@@ -18,10 +18,10 @@ struct walk_ctx {
 /* A taken branch: goes there and records it. 1 ends the walk. */
 WALK_INLINE int walk_taken(struct brink_walk *w, struct brink_walk_out *out, __u64 to, __u32 pc, __u32 type)
 {
-	__u64 from = w->reg[BRINK_REG_IP].val;
+	__u64 from = w->reg[BRINK_WREG_IP].val;
 	__u32 at;
 
-	w->reg[BRINK_REG_IP].val = to;
+	w->reg[BRINK_WREG_IP].val = to;
 	w->pc = pc;
 	if (w->kind_mask >> type & 1) {
 		w->nr++;
@@ -56,7 +56,7 @@ WALK_INLINE void walk_remember_return(struct brink_walk *w, __u64 address, __u32
 /* CALL, CALLI, RET, JMPI and the other branches. 0: went there; 1: the walk ends; 2: not taken. */
 WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, const struct brink_uop *u, __u32 op)
 {
-	__u64 ip = w->reg[BRINK_REG_IP].val, to = ip + (__s64)u->imm;
+	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->imm;
 	__u32 cond, pc = 0;
 
 	switch (op) {
@@ -70,11 +70,11 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 	case BRINK_OP_JMPI:
 		return walk_indirect(w, out, u->src, WALK_IND);
 	case BRINK_OP_CALL:
-		w->reg[BRINK_REG_MEM].val = ip + u->len;
-		w->reg[BRINK_REG_MEM].unk = 0;
+		w->reg[BRINK_WREG_MEM].val = ip + u->len;
+		w->reg[BRINK_WREG_MEM].unk = 0;
 		if (w->ml < BRINK_WALK_LINES)
 			walk_line_store(w, w->ml, w->ea & 63, 0, ip + u->len, 0);
-		else if (walk_store(w, w->ea, 0, BRINK_REG_MEM))
+		else if (walk_store(w, w->ea, 0, BRINK_WREG_MEM))
 			return 1;
 		w->reg[WALK_RSP].val -= 8;
 		walk_remember_return(w, ip + u->len, u->next);
@@ -85,17 +85,17 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 		if (w->reg[WALK_RSP].unk)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 		to = w->reg[u->src & 31].val;
-		w->reg[BRINK_REG_T0].val = ip + u->len;
-		w->reg[BRINK_REG_T0].unk = 0;
-		if (walk_store(w, w->reg[WALK_RSP].val - 8, 0, BRINK_REG_T0))
+		w->reg[BRINK_WREG_T0].val = ip + u->len;
+		w->reg[BRINK_WREG_T0].unk = 0;
+		if (walk_store(w, w->reg[WALK_RSP].val - 8, 0, BRINK_WREG_T0))
 			return 1;
 		w->reg[WALK_RSP].val -= 8;
 		walk_remember_return(w, ip + u->len, u->next);
 		return walk_taken(w, out, to, 0, WALK_IND_CALL);
 	case BRINK_OP_RET:
-		if (w->reg[BRINK_REG_MEM].unk)
+		if (w->reg[BRINK_WREG_MEM].unk)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
-		to = w->reg[BRINK_REG_MEM].val;
+		to = w->reg[BRINK_WREG_MEM].val;
 		w->reg[WALK_RSP].val += 8 + (__u64)(__u32)u->imm;
 		if (w->ret_top) {
 			struct brink_walk_ret *r = &w->ret[--w->ret_top & (BRINK_WALK_RET_STACK - 1)];

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Where the next micro-op comes from: translation of addresses and validation of code lines. */
+/*
+ * Where the next micro-op comes from: translation of addresses by the content of their code line, and validation of
+ * every line that is entered.
+ */
 #ifndef BRINK_WALK_CODE_H_
 #define BRINK_WALK_CODE_H_
 
 #include "walk/env.h"
+#include "walk/hash.h"
+#include "walk/memory.h"
 
 WALK_INLINE int walk_miss(struct brink_walk *w, __u32 reason, __u32 slot, __u64 address)
 {
@@ -13,107 +18,173 @@ WALK_INLINE int walk_miss(struct brink_walk *w, __u32 reason, __u32 slot, __u64 
 	return walk_stop(w, reason == BRINK_MISS_CHANGED ? BRINK_STOP_CODE_CHANGED : BRINK_STOP_MISS);
 }
 
+/*
+ * Reads one line of code as it is now into w->scratch. A line that the walk itself has written to is no code to go by:
+ * live memory does not have the store yet. Device memory is not read, whoever jumps there.
+ */
+WALK_INLINE int walk_live_line(struct brink_walk *w, __u64 start)
+{
+	__u32 i = (start >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2;
+	__u64 tag = start | w->gen;
+
+	if (walk_unlikely((w->mem[i].tag == tag && w->mem[i].dirty) || (w->mem[i + 1].tag == tag && w->mem[i + 1].dirty)))
+		return walk_stop(w, BRINK_STOP_CODE_CHANGED);
+	if (walk_unlikely(w->proc.nr_ranges && walk_range(w, start))) {
+		w->fault_address = start;
+		return walk_stop(w, BRINK_STOP_DEVICE_MEMORY);
+	}
+	if (WALK_READ(w, w->scratch, BRINK_WALK_CODE_LINE, start)) {
+		w->fault_address = start;
+		return walk_stop(w, BRINK_STOP_FAULT);
+	}
+	return 0;
+}
+
+/* w->scratch against the lifted bytes. */
+WALK_INLINE int walk_same_line(const struct brink_walk *w, const struct brink_walk_page *p, __u32 offset)
+{
+	const __u64 *a = (const __u64 *)(p->code + (offset & (BRINK_WALK_PAGE_SIZE - BRINK_WALK_CODE_LINE)));
+	const __u64 *b = (const __u64 *)w->scratch;
+
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) | (a[6] ^ b[6]) |
+		 (a[7] ^ b[7]));
+}
+
+WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 line, __u64 start)
+{
+	struct brink_walk_valid *v = &w->valid[line & (BRINK_WALK_VALID - 1)];
+
+	v->line = line;
+	v->address = start | w->gen;
+	w->code_pages |= 1ull << (start >> 12 & 63);
+	w->validated++;
+}
+
+WALK_INLINE __u32 walk_entry(const struct brink_walk_page *p, __u64 ip)
+{
+	__u32 e = p->entry[ip & (BRINK_WALK_PAGE_SIZE - 1)];
+
+	return e ? p->chunk[e / BRINK_WALK_CHUNK & (BRINK_WALK_PAGE_CHUNKS - 1)] + e % BRINK_WALK_CHUNK : 0;
+}
+
+/* The slot for the line of reg[IP] by what its bytes are now (in w->scratch). Sets w->pc. 0, or 1 with the miss in w. */
+WALK_INLINE int walk_by_content(struct brink_walk *w)
+{
+	__u64 ip = w->reg[BRINK_WREG_IP].val, start = ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1), vpage = ip >> 12;
+	__u32 index = ip >> 6 & 63, slot = walk_xlat_slot(brink_walk_line_hash((const __u64 *)w->scratch, index), ip);
+	const struct brink_walk_page *p = slot ? walk_page(w, slot) : 0;
+	struct brink_walk_tlb *t = &w->tlb[vpage & (BRINK_WALK_XLAT_CACHE - 1)];
+	__u32 pc;
+
+	if (!p)
+		return walk_miss(w, BRINK_MISS_PAGE, 0, ip);
+	if (!walk_same_line(w, p, index * BRINK_WALK_CODE_LINE))
+		return walk_miss(w, BRINK_MISS_CHANGED, slot, ip);
+	pc = walk_entry(p, ip);
+	if (!pc)
+		return walk_miss(w, BRINK_MISS_ENTRY, slot, ip);
+	t->vpage = vpage;
+	t->slot = slot;
+	t->gen = w->gen;
+	walk_mark_valid(w, slot << 6 | index, start);
+	w->pc = pc;
+	return 0;
+}
+
 /* Finds the micro-op of reg[IP]. 0, or 1 with the miss described in w. */
 WALK_GLOBAL int walk_translate(struct brink_walk *w)
 {
 	const struct brink_walk_page *p;
 	struct brink_walk_tlb *t;
-	__u64 ip, vpage;
-	__u32 e, slot;
+	__u64 ip;
+	__u32 pc;
 
 	if (!w)
 		return 1;
-	ip = w->reg[BRINK_REG_IP].val;
-	vpage = ip >> 12;
-	t = &w->tlb[vpage & (BRINK_WALK_XLAT_CACHE - 1)];
-	if (t->gen == w->gen && t->vpage == vpage) {
-		slot = t->slot;
-	} else {
-		slot = walk_xlat_slot(w, vpage);
-		if (!slot)
-			return walk_miss(w, BRINK_MISS_PAGE, 0, ip);
-		t->vpage = vpage;
-		t->slot = slot;
-		t->gen = w->gen;
+	ip = w->reg[BRINK_WREG_IP].val;
+	t = &w->tlb[ip >> 12 & (BRINK_WALK_XLAT_CACHE - 1)];
+	if (t->gen == w->gen && t->vpage == ip >> 12) {
+		/* A guess: the page was found by another line. What is entered is validated all the same. */
+		p = walk_page(w, t->slot);
+		pc = p ? walk_entry(p, ip) : 0;
+		if (pc) {
+			w->pc = pc;
+			return 0;
+		}
 	}
-	p = walk_page(w, slot);
-	if (!p)
-		return walk_miss(w, BRINK_MISS_PAGE, 0, ip);
-	e = p->entry[ip & (BRINK_WALK_PAGE_SIZE - 1)];
-	if (!e)
-		return walk_miss(w, BRINK_MISS_ENTRY, slot, ip);
-	w->pc = p->chunk[e / BRINK_WALK_CHUNK & (BRINK_WALK_PAGE_CHUNKS - 1)] + e % BRINK_WALK_CHUNK;
-	return 0;
+	if (walk_live_line(w, ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1)))
+		return 1;
+	return walk_by_content(w);
 }
 
-/* Compares one line of live code with the lifted one, once a walk. */
-WALK_INLINE int walk_check_line(struct brink_walk *w, __u32 line, __u64 address)
+/* Compares one line of live code with the lifted one, once a walk. 0: the same; 1: the walk ends; 2: differs. */
+WALK_INLINE int walk_check_line(struct brink_walk *w, __u32 line, __u64 start)
 {
 	struct brink_walk_valid *v = &w->valid[line & (BRINK_WALK_VALID - 1)];
 	const struct brink_walk_page *p;
-	const __u64 *a, *b = (const __u64 *)w->scratch;
-	__u32 slot = line >> 6, off = (line & 63) * BRINK_WALK_CODE_LINE;
+	__u32 offset = (line & 63) * BRINK_WALK_CODE_LINE;
 
-	if (v->line == line && v->address == (address | w->gen))
+	if (v->line == line && v->address == (start | w->gen))
 		return 0;
-	p = walk_page(w, slot);
-	if (!p || off != (address & (BRINK_WALK_PAGE_SIZE - 1)))
-		return walk_miss(w, BRINK_MISS_CHANGED, slot, w->reg[BRINK_REG_IP].val);
-	if (WALK_READ(w, w->scratch, BRINK_WALK_CODE_LINE, address)) {
-		w->fault_address = address;
-		return walk_stop(w, BRINK_STOP_FAULT);
-	}
-	a = (const __u64 *)(p->code + off);
-	if (((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) | (a[6] ^ b[6]) | (a[7] ^ b[7])))
-		return walk_miss(w, BRINK_MISS_CHANGED, slot, w->reg[BRINK_REG_IP].val);
-	v->line = line;
-	v->address = address | w->gen;
-	w->validated++;
+	if (walk_live_line(w, start))
+		return 1;
+	p = walk_page(w, line >> 6);
+	if (!p || offset != (start & (BRINK_WALK_PAGE_SIZE - 1)) || !walk_same_line(w, p, offset))
+		return 2;
+	walk_mark_valid(w, line, start);
 	return 0;
 }
 
-/* The last instruction of a page runs into the next one: its bytes there are compared with the page's tail. */
-WALK_INLINE int walk_check_tail(struct brink_walk *w, __u32 line, __u64 address, __u32 n)
+/* The last instruction of a page runs into the next one: its n bytes there are compared with the page's tail. */
+WALK_INLINE int walk_check_tail(struct brink_walk *w, __u32 line, __u64 start, __u32 n)
 {
 	const struct brink_walk_page *p = walk_page(w, line >> 6);
 	const __u64 *a, *b = (const __u64 *)w->scratch;
 	__u64 m0, m1;
 
+	if (walk_live_line(w, start))
+		return 1;
 	if (!p)
-		return walk_miss(w, BRINK_MISS_CHANGED, line >> 6, w->reg[BRINK_REG_IP].val);
-	if (WALK_READ(w, w->scratch, 16, address)) {
-		w->fault_address = address;
-		return walk_stop(w, BRINK_STOP_FAULT);
-	}
+		return 2;
 	a = (const __u64 *)p->tail;
 	m0 = n >= 8 ? ~0ull : (1ull << (8 * n & 63)) - 1;
 	m1 = n > 8 ? (1ull << (8 * (n - 8) & 63)) - 1 : 0;
 	if (((a[0] ^ b[0]) & m0) | ((a[1] ^ b[1]) & m1))
-		return walk_miss(w, BRINK_MISS_CHANGED, line >> 6, w->reg[BRINK_REG_IP].val);
+		return 2;
+	w->code_pages |= 1ull << (start >> 12 & 63);
 	w->validated++;
 	return 0;
 }
 
-/* The micro-op lies in another line than the one before it: makes sure that the code is what was lifted. */
+/*
+ * The micro-op lies in another line than the one before it: makes sure that the code is what was lifted. 0 to execute
+ * it; 1: the walk ends; 2: it was another page's, w->pc has the right one now.
+ */
 WALK_GLOBAL int walk_enter_line(struct brink_walk *w, const struct brink_uop *u)
 {
 	__u64 ip, start;
 	__u32 line;
+	int differs;
 
 	if (!w || !u)
 		return 1;
-	ip = w->reg[BRINK_REG_IP].val;
+	ip = w->reg[BRINK_WREG_IP].val;
 	start = ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1);
 	line = u->line & ~BRINK_UOP_LINE_CROSSES;
-	if (walk_check_line(w, line, start))
+	differs = walk_check_line(w, line, start);
+	if (differs == 1)
 		return 1;
+	if (differs)
+		return walk_by_content(w) ? 1 : 2;
 	if (u->line & BRINK_UOP_LINE_CROSSES) {
-		if ((line & 63) == 63) {
-			if (walk_check_tail(w, line, start + 64, ((ip & 63) + u->len - 64) & 15))
-				return 1;
-		} else if (walk_check_line(w, line + 1, start + 64)) {
+		if ((line & 63) == 63)
+			differs = walk_check_tail(w, line, start + 64, ((ip & 63) + u->len - 64) & 15);
+		else
+			differs = walk_check_line(w, line + 1, start + 64);
+		if (differs == 1)
 			return 1;
-		}
+		if (differs)
+			return walk_miss(w, BRINK_MISS_CHANGED, line >> 6, ip);
 	}
 	w->line = u->line;
 	return 0;

@@ -43,10 +43,10 @@ WALK_INLINE const struct brink_walk_page *walk_page(const struct brink_walk *w, 
 	return (const struct brink_walk_page *)bpf_map_lookup_elem(&walk_pages, &slot);
 }
 
-WALK_INLINE __u32 walk_xlat_slot(const struct brink_walk *w, __u64 vpage)
+/* Slot of a page that has the line with this hash, 0 = none. The host build finds pages by address. */
+WALK_INLINE __u32 walk_xlat_slot(__u64 hash, __u64 address)
 {
-	struct brink_walk_key key = { .asid = w->asid, .vpage = vpage };
-	const struct brink_walk_xlat *x = (const struct brink_walk_xlat *)bpf_map_lookup_elem(&walk_xlat, &key);
+	const struct brink_walk_xlat *x = (const struct brink_walk_xlat *)bpf_map_lookup_elem(&walk_xlat, &hash);
 
 	return x ? x->slot : 0;
 }

@@ -12,7 +12,7 @@ struct walk_host_env {
 	__u32 nr_pages;
 	void *opaque;
 	int (*read)(void *opaque, void *dst, __u32 size, __u64 address);	/* 0 on success */
-	__u32 (*xlat)(void *opaque, __u64 asid, __u64 vpage);			/* page slot, 0 = none */
+	__u32 (*xlat)(void *opaque, __u64 hash, __u64 address);			/* page slot, 0 = none */
 	__u64 (*clock)(void *opaque);
 };
 
@@ -33,9 +33,9 @@ static inline const struct brink_walk_page *walk_page(const struct brink_walk *,
 	return slot < walk_host->nr_pages ? walk_host->pages + slot : nullptr;
 }
 
-static inline __u32 walk_xlat_slot(const struct brink_walk *w, __u64 vpage)
+static inline __u32 walk_xlat_slot(__u64 hash, __u64 address)
 {
-	return walk_host->xlat(walk_host->opaque, w->asid, vpage);
+	return walk_host->xlat(walk_host->opaque, hash, address);
 }
 
 #endif /* BRINK_WALK_HOST_ENV_H_ */

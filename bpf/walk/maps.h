@@ -27,8 +27,8 @@ struct {
 /* Preallocated: entries are looked up in interrupts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct brink_walk_key);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
 	__type(value, struct brink_walk_xlat);
 } walk_xlat SEC(".maps");
 

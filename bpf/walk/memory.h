@@ -120,13 +120,38 @@ WALK_INLINE void walk_line_load(struct brink_walk *w, __u32 i, __u32 offset, __u
 	}
 }
 
+/*
+ * The walk stores for the first time into this line and its page may hold code that was validated: if the line does, it
+ * must be looked at again, and then ends the walk (walk_live_line), because live memory does not have the store yet.
+ */
+WALK_GLOBAL int walk_code_written(struct brink_walk *w, __u64 tag)
+{
+	__u32 i;
+
+	if (!w)
+		return 1;
+	for (i = 0; i < BRINK_WALK_VALID; i++) {
+		if (w->valid[i].address == tag)
+			w->valid[i].address = 0;
+	}
+	w->line = 0;	/* the line executed now is entered anew */
+	return 0;
+}
+
+WALK_INLINE void walk_dirty(struct brink_walk *w, struct brink_walk_line *l, __u64 bytes)
+{
+	if (walk_unlikely(!l->dirty) && (w->code_pages >> (l->tag >> 12 & 63) & 1))
+		walk_code_written(w, l->tag);
+	l->dirty |= bytes;
+}
+
 WALK_INLINE void walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __u32 msh, __u64 val, __u64 unk)
 {
 	struct brink_walk_line *l = walk_line_at(w, i);
 	__u64 bytes = (__u64)(0xff >> (msh >> 3 & 7)) << (offset & 63);
 	__u8 *p = l->data + (offset & 63);
 
-	l->dirty |= bytes;
+	walk_dirty(w, l, bytes);
 	if (walk_likely(!unk))
 		l->known |= bytes;
 	else
@@ -188,7 +213,7 @@ WALK_INLINE void walk_store_bytes(struct brink_walk *w, __u32 i, __u32 offset, _
 		if (k >= n || at > 63)
 			break;
 		l->data[at] = val >> (8 * k);
-		l->dirty |= 1ull << at;
+		walk_dirty(w, l, 1ull << at);
 		l->known = (l->known & ~(1ull << at)) | (known >> k & 1) << at;
 	}
 }

@@ -61,8 +61,8 @@ WALK_GLOBAL int walk_exchange(struct brink_walk *w, const struct brink_uop *u)
 	if (u->flags & BRINK_UOP_HI_SRC) {
 		struct brink_walk_reg *r = &w->reg[u->src & 3];
 
-		r->val = (r->val & ~0xff00ull) | (w->reg[BRINK_REG_T0].val & 0xff) << 8;
-		r->unk = (r->unk & ~0xff00ull) | (w->reg[BRINK_REG_T0].unk & 0xff) << 8;
+		r->val = (r->val & ~0xff00ull) | (w->reg[BRINK_WREG_T0].val & 0xff) << 8;
+		r->unk = (r->unk & ~0xff00ull) | (w->reg[BRINK_WREG_T0].unk & 0xff) << 8;
 	}
 	return 0;
 }
@@ -121,23 +121,23 @@ WALK_GLOBAL int walk_cmpxchg_wide(struct brink_walk *w, const struct brink_uop *
 	msh = half == 8 ? 0 : 32;
 	m = walk_mask(msh);
 	ea = w->ea;
-	if (w->reg[BRINK_REG_MEM].unk)
+	if (w->reg[BRINK_WREG_MEM].unk)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 	if (half == 8 && (ea & 15)) {
 		w->fault_address = ea;
 		return walk_stop(w, BRINK_STOP_FAULT);
 	}
-	if (walk_load(w, ea, msh, BRINK_REG_T0) || walk_load(w, ea + half, msh, BRINK_REG_T1))
+	if (walk_load(w, ea, msh, BRINK_WREG_T0) || walk_load(w, ea + half, msh, BRINK_WREG_T1))
 		return 1;
-	ulo = w->reg[BRINK_REG_T0].unk | (w->reg[WALK_RAX].unk & m);
-	uhi = w->reg[BRINK_REG_T1].unk | (w->reg[WALK_RDX].unk & m);
+	ulo = w->reg[BRINK_WREG_T0].unk | (w->reg[WALK_RAX].unk & m);
+	uhi = w->reg[BRINK_WREG_T1].unk | (w->reg[WALK_RDX].unk & m);
 	unk = ulo | uhi;
-	diff = ((w->reg[BRINK_REG_T0].val ^ w->reg[WALK_RAX].val) & m & ~ulo) |
-	       ((w->reg[BRINK_REG_T1].val ^ w->reg[WALK_RDX].val) & m & ~uhi);
+	diff = ((w->reg[BRINK_WREG_T0].val ^ w->reg[WALK_RAX].val) & m & ~ulo) |
+	       ((w->reg[BRINK_WREG_T1].val ^ w->reg[WALK_RDX].val) & m & ~uhi);
 	if (diff) {
 		walk_flags_put(w, WALK_ZF, 0, WALK_ZF);
-		walk_write(w, WALK_RAX, msh, w->reg[BRINK_REG_T0].val, w->reg[BRINK_REG_T0].unk);
-		walk_write(w, WALK_RDX, msh, w->reg[BRINK_REG_T1].val, w->reg[BRINK_REG_T1].unk);
+		walk_write(w, WALK_RAX, msh, w->reg[BRINK_WREG_T0].val, w->reg[BRINK_WREG_T0].unk);
+		walk_write(w, WALK_RDX, msh, w->reg[BRINK_WREG_T1].val, w->reg[BRINK_WREG_T1].unk);
 		return 0;
 	}
 	if (unk)
@@ -162,13 +162,13 @@ WALK_GLOBAL int walk_flag_op(struct brink_walk *w, const struct brink_uop *u)
 	switch (u->op) {
 	case BRINK_OP_PUSHF:
 		/* RF and VM are pushed as 0. */
-		w->reg[BRINK_REG_MEM].unk = (WALK_ARITH & ~k) | (w->flags & WALK_DF_UNKNOWN ? WALK_DF : 0);
-		w->reg[BRINK_REG_MEM].val = ((f & 0x3cffff) | 2) & ~w->reg[BRINK_REG_MEM].unk;
+		w->reg[BRINK_WREG_MEM].unk = (WALK_ARITH & ~k) | (w->flags & WALK_DF_UNKNOWN ? WALK_DF : 0);
+		w->reg[BRINK_WREG_MEM].val = ((f & 0x3cffff) | 2) & ~w->reg[BRINK_WREG_MEM].unk;
 		w->reg[WALK_RSP].val -= 8;
 		return 0;
 	case BRINK_OP_POPF:
-		v = w->reg[BRINK_REG_MEM].val;
-		unk = w->reg[BRINK_REG_MEM].unk;
+		v = w->reg[BRINK_WREG_MEM].val;
+		unk = w->reg[BRINK_WREG_MEM].unk;
 		if ((v | unk) & 0x100)	/* a trap flag brings a signal */
 			return walk_stop(w, BRINK_STOP_UNSUPPORTED);
 		/* IF and IOPL are not the user's to change; NT, AC and ID are. */
@@ -238,10 +238,10 @@ WALK_GLOBAL int walk_misc(struct brink_walk *w, const struct brink_uop *u)
 	case BRINK_OP_LEAVE:
 		w->reg[WALK_RSP] = w->reg[WALK_RBP];
 		walk_advance(w, WALK_RSP, 8);
-		w->reg[WALK_RBP] = w->reg[BRINK_REG_MEM];
+		w->reg[WALK_RBP] = w->reg[BRINK_WREG_MEM];
 		return 0;
 	case BRINK_OP_ENTER:
-		w->reg[BRINK_REG_MEM] = w->reg[WALK_RBP];
+		w->reg[BRINK_WREG_MEM] = w->reg[WALK_RBP];
 		w->reg[WALK_RBP].val = w->reg[WALK_RSP].val - 8;
 		w->reg[WALK_RBP].unk = 0;
 		w->reg[WALK_RSP].val -= 8 + (__u64)u->imm;
@@ -258,8 +258,8 @@ WALK_GLOBAL int walk_misc(struct brink_walk *w, const struct brink_uop *u)
 		if (u->aux & 1)
 			w->vknown[di] = 0;
 		if (u->aux & 2) {
-			w->reg[BRINK_REG_MEM].val = 0;
-			w->reg[BRINK_REG_MEM].unk = ~0ull;
+			w->reg[BRINK_WREG_MEM].val = 0;
+			w->reg[BRINK_WREG_MEM].unk = ~0ull;
 		}
 		if (u->aux & 4) {
 			w->reg[u->src2 & 31].val = 0;

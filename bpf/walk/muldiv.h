@@ -118,9 +118,9 @@ WALK_GLOBAL int walk_div_wide(struct brink_walk *w)
 
 	if (!w)
 		return 1;
-	hi = w->reg[BRINK_REG_T0].val;
-	lo = w->reg[BRINK_REG_T1].val;
-	d = w->reg[BRINK_REG_IMM].val;
+	hi = w->reg[BRINK_WREG_T0].val;
+	lo = w->reg[BRINK_WREG_T1].val;
+	d = w->reg[BRINK_WREG_IMM].val;
 	for (i = 0; i < 64; i++) {
 		__u64 top = hi >> 63, take;
 
@@ -132,8 +132,8 @@ WALK_GLOBAL int walk_div_wide(struct brink_walk *w)
 		hi -= d & -take;
 		q = q << 1 | take;
 	}
-	w->reg[BRINK_REG_T0].val = q;
-	w->reg[BRINK_REG_T1].val = hi;
+	w->reg[BRINK_WREG_T0].val = q;
+	w->reg[BRINK_WREG_T1].val = hi;
 	return 0;
 }
 
@@ -184,13 +184,13 @@ WALK_GLOBAL int walk_div(struct brink_walk *w, const struct brink_uop *u)
 		q = lo / d;
 		r = lo % d;
 	} else {
-		w->reg[BRINK_REG_T0].val = hi;
-		w->reg[BRINK_REG_T1].val = lo;
-		w->reg[BRINK_REG_IMM].val = d;
+		w->reg[BRINK_WREG_T0].val = hi;
+		w->reg[BRINK_WREG_T1].val = lo;
+		w->reg[BRINK_WREG_IMM].val = d;
 		if (walk_div_wide(w))
 			return 1;
-		q = w->reg[BRINK_REG_T0].val;
-		r = w->reg[BRINK_REG_T1].val;
+		q = w->reg[BRINK_WREG_T0].val;
+		r = w->reg[BRINK_WREG_T1].val;
 	}
 	if (u->op == BRINK_OP_IDIV) {
 		__u64 limit = 1ull << (63 - sh);
@@ -206,7 +206,7 @@ WALK_GLOBAL int walk_div(struct brink_walk *w, const struct brink_uop *u)
 	walk_flags_all(w, 0, 0);
 	return 0;
 fault:
-	w->fault_address = w->reg[BRINK_REG_IP].val;
+	w->fault_address = w->reg[BRINK_WREG_IP].val;
 	return walk_stop(w, BRINK_STOP_FAULT);
 }
 

@@ -3,7 +3,7 @@
  * Operations of micro-ops, private to the lifter and the core.
  *
  * Unless said otherwise: a = reg[dst], b = reg[src], the result goes to dst at operand size (sh), and a memory operand
- * is BRINK_REG_MEM. "imm" as a source is BRINK_REG_IMM.
+ * is BRINK_WREG_MEM. "imm" as a source is BRINK_WREG_IMM.
  */
 #ifndef BRINK_WALK_OPS_H_
 #define BRINK_WALK_OPS_H_

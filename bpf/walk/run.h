@@ -48,11 +48,12 @@ WALK_INLINE void walk_begin(struct brink_walk *w, const struct brink_walk_config
 	w->deadline_ns = 0;
 	w->fills = 0;
 	w->validated = 0;
-	for (i = BRINK_REG_ZERO; i < BRINK_REG_K0; i++) {
+	w->code_pages = 0;
+	for (i = BRINK_WREG_ZERO; i < BRINK_WREG_K0; i++) {
 		w->reg[i].val = 0;
-		w->reg[i].unk = i == BRINK_REG_FS || i == BRINK_REG_GS ? ~0ull : 0;
+		w->reg[i].unk = i == BRINK_WREG_FS || i == BRINK_WREG_GS ? ~0ull : 0;
 	}
-	for (i = BRINK_REG_K0; i < BRINK_REG_COUNT; i++) {
+	for (i = BRINK_WREG_K0; i < BRINK_WREG_COUNT; i++) {
 		w->reg[i].val = 0;
 		w->reg[i].unk = ~0ull;
 	}

@@ -32,7 +32,7 @@ WALK_INLINE void walk_address(struct brink_walk *w, const struct brink_uop *u, _
 	__u64 ea = b->val + (x->val << (u->scale & 3)) + (__s64)u->disp, unk = b->unk | x->unk << (u->scale & 3);
 
 	if (walk_unlikely(flags & (BRINK_UOP_FS | BRINK_UOP_GS | BRINK_UOP_A32))) {
-		const struct brink_walk_reg *s = &w->reg[flags & BRINK_UOP_FS ? BRINK_REG_FS : BRINK_REG_GS];
+		const struct brink_walk_reg *s = &w->reg[flags & BRINK_UOP_FS ? BRINK_WREG_FS : BRINK_WREG_GS];
 
 		if (flags & BRINK_UOP_A32)
 			ea = (__u32)ea;
@@ -44,8 +44,8 @@ WALK_INLINE void walk_address(struct brink_walk *w, const struct brink_uop *u, _
 	/* Everything above the lowest unknown bit is unknown. */
 	unk = -(unk & -unk);
 	w->ea = ea;
-	w->reg[BRINK_REG_MEM].val = ea & ~unk;
-	w->reg[BRINK_REG_MEM].unk = unk;
+	w->reg[BRINK_WREG_MEM].val = ea & ~unk;
+	w->reg[BRINK_WREG_MEM].unk = unk;
 }
 
 /* Resolves, and with LOAD reads, the memory operand. Everything that can fail, fails here. */
@@ -54,15 +54,15 @@ WALK_INLINE int walk_operand(struct brink_walk *w, const struct brink_uop *u, __
 	__u32 msh = u->msh & 63, n = 8 - (msh >> 3), offset = w->ea & 63;
 	int i;
 
-	if (walk_unlikely(w->reg[BRINK_REG_MEM].unk)) {
+	if (walk_unlikely(w->reg[BRINK_WREG_MEM].unk)) {
 		if (flags & BRINK_UOP_STORE)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
-		w->reg[BRINK_REG_MEM].val = 0;
-		w->reg[BRINK_REG_MEM].unk = walk_mask(msh);
+		w->reg[BRINK_WREG_MEM].val = 0;
+		w->reg[BRINK_WREG_MEM].unk = walk_mask(msh);
 		return 0;
 	}
 	if (walk_unlikely(offset + n > 64)) {
-		if (walk_load(w, w->ea, msh, BRINK_REG_MEM))
+		if (walk_load(w, w->ea, msh, BRINK_WREG_MEM))
 			return 1;
 		w->ml = WALK_LINE_NONE;
 		return 0;
@@ -72,7 +72,7 @@ WALK_INLINE int walk_operand(struct brink_walk *w, const struct brink_uop *u, __
 		return 1;
 	w->ml = i;
 	if (flags & BRINK_UOP_LOAD)
-		walk_line_load(w, i, offset, msh, &w->reg[BRINK_REG_MEM]);
+		walk_line_load(w, i, offset, msh, &w->reg[BRINK_WREG_MEM]);
 	return 0;
 }
 
@@ -183,14 +183,18 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 	int went;
 
 	if (!u)
-		return walk_miss(w, BRINK_MISS_PAGE, 0, w->reg[BRINK_REG_IP].val);
+		return walk_miss(w, BRINK_MISS_PAGE, 0, w->reg[BRINK_WREG_IP].val);
 	if (walk_unlikely(w->steps >= w->next_clock) && walk_clock(w))
 		return 1;
-	if (walk_unlikely(u->line != w->line) && walk_enter_line(w, u))
-		return 1;
+	if (walk_unlikely(u->line != w->line)) {
+		int entered = walk_enter_line(w, u);
+
+		if (entered)
+			return entered == 1;
+	}
 	op = u->op;
 	flags = u->flags;
-	w->reg[BRINK_REG_IMM].val = (__u64)(__s64)u->imm;
+	w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)u->imm;
 	if (flags & BRINK_UOP_MEM) {
 		walk_address(w, u, flags);
 		if ((flags & (BRINK_UOP_LOAD | BRINK_UOP_STORE)) && walk_operand(w, u, flags))
@@ -224,15 +228,15 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		if (!(flags & BRINK_UOP_STORE)) {	/* pushes a memory operand: two accesses */
 			if (w->reg[WALK_RSP].unk)
 				return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
-			if (walk_store(w, w->reg[WALK_RSP].val - n, u->sh, BRINK_REG_MEM))
+			if (walk_store(w, w->reg[WALK_RSP].val - n, u->sh, BRINK_WREG_MEM))
 				return 1;
 		} else {
-			w->reg[BRINK_REG_MEM] = w->reg[u->src & 31];
+			w->reg[BRINK_WREG_MEM] = w->reg[u->src & 31];
 		}
 		w->reg[WALK_RSP].val -= n;
 	} else if (op == BRINK_OP_POP) {
 		walk_advance(w, WALK_RSP, u->sh ? 2 : 8);
-		walk_write(w, u->dst & 31, u->sh & 63, w->reg[BRINK_REG_MEM].val, w->reg[BRINK_REG_MEM].unk);
+		walk_write(w, u->dst & 31, u->sh & 63, w->reg[BRINK_WREG_MEM].val, w->reg[BRINK_WREG_MEM].unk);
 	} else if (op == BRINK_OP_MOVSX) {
 		__u32 si = walk_src(u), msh = u->msh & 63;
 
@@ -273,8 +277,8 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		if (walk_likely(w->ml < BRINK_WALK_LINES)) {
 			__u64 m = walk_mask(u->msh);
 
-			walk_line_store(w, w->ml, w->ea & 63, u->msh & 63, w->reg[BRINK_REG_MEM].val & m, w->reg[BRINK_REG_MEM].unk & m);
-		} else if (walk_store(w, w->ea, u->msh, BRINK_REG_MEM)) {
+			walk_line_store(w, w->ml, w->ea & 63, u->msh & 63, w->reg[BRINK_WREG_MEM].val & m, w->reg[BRINK_WREG_MEM].unk & m);
+		} else if (walk_store(w, w->ea, u->msh, BRINK_WREG_MEM)) {
 			return 1;
 		}
 	} else if (walk_unlikely(flags & BRINK_UOP_HI_DST)) {
@@ -282,7 +286,7 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 	}
 	w->steps++;
 	pc = u->next;
-	w->reg[BRINK_REG_IP].val += u->len;
+	w->reg[BRINK_WREG_IP].val += u->len;
 	w->pc = pc;
 	if (walk_likely(pc))
 		return 0;

@@ -54,7 +54,7 @@ WALK_GLOBAL int walk_string(struct brink_walk *w, const struct brink_uop *u)
 	by = w->flags & WALK_DF ? -(__u64)n : (__u64)n * count;
 	switch (op) {
 	case BRINK_OP_MOVS:
-		if (walk_string_load(w, WALK_RSI, sh, BRINK_REG_T0) || walk_store(w, w->reg[WALK_RDI].val, sh, BRINK_REG_T0))
+		if (walk_string_load(w, WALK_RSI, sh, BRINK_WREG_T0) || walk_store(w, w->reg[WALK_RDI].val, sh, BRINK_WREG_T0))
 			return 1;
 		walk_advance(w, WALK_RSI, by);
 		walk_advance(w, WALK_RDI, by);
@@ -68,29 +68,29 @@ WALK_GLOBAL int walk_string(struct brink_walk *w, const struct brink_uop *u)
 			v *= copies;
 			unk *= copies;
 		}
-		w->reg[BRINK_REG_T0].val = v;
-		w->reg[BRINK_REG_T0].unk = unk;
-		if (walk_store(w, w->reg[WALK_RDI].val, sh, BRINK_REG_T0))
+		w->reg[BRINK_WREG_T0].val = v;
+		w->reg[BRINK_WREG_T0].unk = unk;
+		if (walk_store(w, w->reg[WALK_RDI].val, sh, BRINK_WREG_T0))
 			return 1;
 		walk_advance(w, WALK_RDI, by);
 		break;
 	}
 	case BRINK_OP_LODS:
-		if (walk_string_load(w, WALK_RSI, sh, BRINK_REG_T0))
+		if (walk_string_load(w, WALK_RSI, sh, BRINK_WREG_T0))
 			return 1;
-		walk_write(w, WALK_RAX, sh, w->reg[BRINK_REG_T0].val, w->reg[BRINK_REG_T0].unk);
+		walk_write(w, WALK_RAX, sh, w->reg[BRINK_WREG_T0].val, w->reg[BRINK_WREG_T0].unk);
 		walk_advance(w, WALK_RSI, by);
 		break;
 	case BRINK_OP_SCAS:
-		if (walk_string_load(w, WALK_RDI, sh, BRINK_REG_T1))
+		if (walk_string_load(w, WALK_RDI, sh, BRINK_WREG_T1))
 			return 1;
-		walk_compare(w, sh, w->reg[WALK_RAX].val, w->reg[WALK_RAX].unk, w->reg[BRINK_REG_T1].val, w->reg[BRINK_REG_T1].unk);
+		walk_compare(w, sh, w->reg[WALK_RAX].val, w->reg[WALK_RAX].unk, w->reg[BRINK_WREG_T1].val, w->reg[BRINK_WREG_T1].unk);
 		walk_advance(w, WALK_RDI, by);
 		break;
 	default:
-		if (walk_string_load(w, WALK_RSI, sh, BRINK_REG_T0) || walk_string_load(w, WALK_RDI, sh, BRINK_REG_T1))
+		if (walk_string_load(w, WALK_RSI, sh, BRINK_WREG_T0) || walk_string_load(w, WALK_RDI, sh, BRINK_WREG_T1))
 			return 1;
-		walk_compare(w, sh, w->reg[BRINK_REG_T0].val, w->reg[BRINK_REG_T0].unk, w->reg[BRINK_REG_T1].val, w->reg[BRINK_REG_T1].unk);
+		walk_compare(w, sh, w->reg[BRINK_WREG_T0].val, w->reg[BRINK_WREG_T0].unk, w->reg[BRINK_WREG_T1].val, w->reg[BRINK_WREG_T1].unk);
 		walk_advance(w, WALK_RSI, by);
 		walk_advance(w, WALK_RDI, by);
 		break;

@@ -21,7 +21,7 @@ uint64_t ThreadCpuNs() {
 }
 
 uint64_t LineHash(const uint8_t* line, uint32_t index) {
-  uint64_t words[BRINK_WALK_CODE_LINE / 8];
+  __u64 words[BRINK_WALK_CODE_LINE / 8];
   std::memcpy(words, line, sizeof words);
   return brink_walk_line_hash(words, index);
 }

@@ -10,7 +10,7 @@ const CoreEnvironment& Environment(void* opaque) { return *static_cast<const Cor
 
 int Read(void* opaque, void* dst, __u32 size, __u64 address) { return Environment(opaque).read(address, dst, size) ? 0 : 1; }
 
-__u32 Translate(void* opaque, __u64 asid, __u64 vpage) { return Environment(opaque).translate(asid, vpage); }
+__u32 Translate(void* opaque, __u64 hash, __u64 address) { return Environment(opaque).translate(hash, address); }
 
 __u64 Clock(void* opaque) { return Environment(opaque).clock ? Environment(opaque).clock() : 0; }
 

@@ -25,14 +25,14 @@ std::optional<uint8_t> VectorRegister(ZydisRegister reg) {
 
 std::optional<uint8_t> MaskRegister(ZydisRegister reg) {
   if (reg < ZYDIS_REGISTER_K0 || reg > ZYDIS_REGISTER_K7) return std::nullopt;
-  return static_cast<uint8_t>(BRINK_REG_K0 + (reg - ZYDIS_REGISTER_K0));
+  return static_cast<uint8_t>(BRINK_WREG_K0 + (reg - ZYDIS_REGISTER_K0));
 }
 
 namespace {
 
 std::optional<uint8_t> AddressRegister(ZydisRegister reg) {
-  if (reg == ZYDIS_REGISTER_NONE) return uint8_t{BRINK_REG_ZERO};
-  if (reg == ZYDIS_REGISTER_RIP) return uint8_t{BRINK_REG_IP};
+  if (reg == ZYDIS_REGISTER_NONE) return uint8_t{BRINK_WREG_ZERO};
+  if (reg == ZYDIS_REGISTER_RIP) return uint8_t{BRINK_WREG_IP};
   bool high;
   return GeneralRegister(reg, &high);
 }
@@ -45,7 +45,7 @@ bool UopBuilder::Memory(int i, uint8_t flags) {
   auto base = AddressRegister(op.mem.base), index = AddressRegister(op.mem.index);
   if (!base || !index) return false;
   int64_t disp = op.mem.disp.value;
-  if (*base == BRINK_REG_IP) disp += d_.insn.length;
+  if (*base == BRINK_WREG_IP) disp += d_.insn.length;
   if (disp != static_cast<int32_t>(disp)) return false;
   u_.base = *base;
   u_.index = *index;
@@ -62,7 +62,7 @@ bool UopBuilder::Memory(int i, uint8_t flags) {
 bool UopBuilder::Dst(int i, bool load, bool store) {
   const ZydisDecodedOperand& op = d_.operand(i);
   if (op.type == ZYDIS_OPERAND_TYPE_MEMORY) {
-    u_.dst = BRINK_REG_MEM;
+    u_.dst = BRINK_WREG_MEM;
     return Memory(i, static_cast<uint8_t>((load ? BRINK_UOP_LOAD : 0) | (store ? BRINK_UOP_STORE : 0)));
   }
   if (op.type != ZYDIS_OPERAND_TYPE_REGISTER) return false;
@@ -77,11 +77,11 @@ bool UopBuilder::Dst(int i, bool load, bool store) {
 bool UopBuilder::Src(int i) {
   const ZydisDecodedOperand& op = d_.operand(i);
   if (op.type == ZYDIS_OPERAND_TYPE_MEMORY) {
-    u_.src = BRINK_REG_MEM;
+    u_.src = BRINK_WREG_MEM;
     return Memory(i, BRINK_UOP_LOAD);
   }
   if (op.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
-    u_.src = BRINK_REG_IMM;
+    u_.src = BRINK_WREG_IMM;
     u_.imm = static_cast<int32_t>(op.imm.value.s);
     return true;
   }
@@ -97,7 +97,7 @@ bool UopBuilder::Src(int i) {
 bool UopBuilder::Src2(int i) {
   const ZydisDecodedOperand& op = d_.operand(i);
   if (op.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
-    u_.src2 = BRINK_REG_IMM;
+    u_.src2 = BRINK_WREG_IMM;
     u_.imm = static_cast<int32_t>(op.imm.value.s);
     return true;
   }
@@ -110,7 +110,7 @@ bool UopBuilder::Src2(int i) {
 
 void UopBuilder::Stack(int32_t disp, uint8_t flags, uint8_t base) {
   u_.base = base;
-  u_.index = BRINK_REG_ZERO;
+  u_.index = BRINK_WREG_ZERO;
   u_.scale = 0;
   u_.disp = disp;
   u_.flags |= BRINK_UOP_MEM | flags;

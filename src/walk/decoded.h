@@ -46,7 +46,7 @@ class UopBuilder {
 
 // General register (high bytes as 0..3 with *high), or nothing.
 std::optional<uint8_t> GeneralRegister(ZydisRegister reg, bool* high);
-// Number of a vector (xmm, ymm, zmm) or of a mask register (as BRINK_REG_K0 + n); nothing for others.
+// Number of a vector (xmm, ymm, zmm) or of a mask register (as BRINK_WREG_K0 + n); nothing for others.
 std::optional<uint8_t> VectorRegister(ZydisRegister reg);
 std::optional<uint8_t> MaskRegister(ZydisRegister reg);
 

@@ -75,14 +75,14 @@ namespace {
 
 void Load(const Registers& from, const WalkOptions& options, brink_walk* w) {
   for (int i = 0; i < 16; ++i) w->reg[i] = {from.gpr[i], 0};
-  w->reg[BRINK_REG_IP] = {from.ip, 0};
+  w->reg[BRINK_WREG_IP] = {from.ip, 0};
   w->flags = static_cast<uint32_t>(from.flags);
-  if (from.fs_base) w->reg[BRINK_REG_FS] = {*from.fs_base, 0};
-  if (from.gs_base) w->reg[BRINK_REG_GS] = {*from.gs_base, 0};
+  if (from.fs_base) w->reg[BRINK_WREG_FS] = {*from.fs_base, 0};
+  if (from.gs_base) w->reg[BRINK_WREG_GS] = {*from.gs_base, 0};
   if (from.vector) {
     std::memcpy(w->vreg, from.vector->zmm, sizeof w->vreg);
     std::memcpy(w->vknown, from.vector->known, sizeof w->vknown);
-    for (int i = 0; i < 8; ++i) w->reg[BRINK_REG_K0 + i] = {from.vector->k[i], 0};
+    for (int i = 0; i < 8; ++i) w->reg[BRINK_WREG_K0 + i] = {from.vector->k[i], 0};
   }
   w->proc = {};
   for (const brink_walk_range& range : options.ranges) {
@@ -105,7 +105,7 @@ WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, 
   env.uops = impl_->uops;
   env.pages = impl_->pages;
   env.read = [&](uint64_t address, void* to, size_t size) { return read(address, to, size); };
-  env.translate = [&](uint64_t, uint64_t vpage) { return impl_->cache->Find({kObject, vpage}); };
+  env.translate = [&](uint64_t, uint64_t address) { return impl_->cache->Find({kObject, address / BRINK_WALK_PAGE_SIZE}); };
 
   WalkResult result;
   int relifts = 0;
@@ -131,7 +131,7 @@ WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, 
     result.branches.push_back(entry);
   }
   result.stop = static_cast<brink_stop>(w->stop);
-  result.end_ip = w->reg[BRINK_REG_IP].val;
+  result.end_ip = w->reg[BRINK_WREG_IP].val;
   result.fault_address = w->fault_address;
   result.steps = w->steps;
   return result;

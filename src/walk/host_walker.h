@@ -79,7 +79,8 @@ struct CoreEnvironment {
   std::span<const brink_uop> uops;
   std::span<const brink_walk_page> pages;
   std::function<bool(uint64_t address, void* to, size_t size)> read;
-  std::function<uint32_t(uint64_t asid, uint64_t vpage)> translate;  // page slot, 0 = none
+  // Page slot, 0 = none, by the hash of the code line (bpf/walk/hash.h) or by its address, as the owner likes.
+  std::function<uint32_t(uint64_t hash, uint64_t address)> translate;
   std::function<uint64_t()> clock;                                   // ns; may be empty
 };
 

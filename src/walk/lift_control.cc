@@ -169,10 +169,10 @@ bool LiftOther(const Decoded& d, Insn* out, UopBuilder& b) {
     case ZYDIS_MNEMONIC_LOOP: return LiftLoop(d, out, b, BRINK_OP_LOOP, 0);
     case ZYDIS_MNEMONIC_LOOPE: return LiftLoop(d, out, b, BRINK_OP_LOOP, 1);
     case ZYDIS_MNEMONIC_LOOPNE: return LiftLoop(d, out, b, BRINK_OP_LOOP, 2);
-    case ZYDIS_MNEMONIC_RDFSBASE: return LiftSegmentBase(d, out, b, BRINK_REG_FS, false);
-    case ZYDIS_MNEMONIC_RDGSBASE: return LiftSegmentBase(d, out, b, BRINK_REG_GS, false);
-    case ZYDIS_MNEMONIC_WRFSBASE: return LiftSegmentBase(d, out, b, BRINK_REG_FS, true);
-    case ZYDIS_MNEMONIC_WRGSBASE: return LiftSegmentBase(d, out, b, BRINK_REG_GS, true);
+    case ZYDIS_MNEMONIC_RDFSBASE: return LiftSegmentBase(d, out, b, BRINK_WREG_FS, false);
+    case ZYDIS_MNEMONIC_RDGSBASE: return LiftSegmentBase(d, out, b, BRINK_WREG_GS, false);
+    case ZYDIS_MNEMONIC_WRFSBASE: return LiftSegmentBase(d, out, b, BRINK_WREG_FS, true);
+    case ZYDIS_MNEMONIC_WRGSBASE: return LiftSegmentBase(d, out, b, BRINK_WREG_GS, true);
     case ZYDIS_MNEMONIC_SYSCALL:
       u.op = BRINK_OP_STOP;
       u.aux = BRINK_STOP_SYSCALL;

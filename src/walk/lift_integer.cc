@@ -242,7 +242,7 @@ bool LiftRow(const Decoded& d, const Row& row, UopBuilder& b) {
       b.SourceSize(d.operand(1).size);
       return b.Dst(0, false) && b.Src(1);
     case Form::kLea:
-      u.src = BRINK_REG_MEM;
+      u.src = BRINK_WREG_MEM;
       if (!b.Dst(0, false) || !b.Memory(1, 0)) return false;
       u.flags &= static_cast<uint8_t>(~(BRINK_UOP_FS | BRINK_UOP_GS));
       u.msh = u.sh;

@@ -34,7 +34,7 @@ Insn Unsupported(uint8_t length) {
   insn.uop.op = BRINK_OP_STOP;
   insn.uop.aux = BRINK_STOP_UNSUPPORTED;
   insn.uop.len = length;
-  insn.uop.base = insn.uop.index = BRINK_REG_ZERO;
+  insn.uop.base = insn.uop.index = BRINK_WREG_ZERO;
   return insn;
 }
 
@@ -50,7 +50,7 @@ std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
   if (status == ZYDIS_STATUS_NO_MORE_DATA) return std::nullopt;
   if (!ZYAN_SUCCESS(status)) return Unsupported(1);
   Insn insn;
-  insn.uop.base = insn.uop.index = BRINK_REG_ZERO;
+  insn.uop.base = insn.uop.index = BRINK_WREG_ZERO;
   insn.uop.len = d.insn.length;
   insn.falls_through = true;
   if (!LiftControl(d, &insn) && !LiftInteger(d, &insn) && !LiftVector(d, &insn) && !LiftEffects(d, &insn)) return Unsupported(d.insn.length);

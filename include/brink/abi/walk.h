@@ -32,24 +32,24 @@
 
 /* Numbers in the register file. The general registers are the machine's own numbers (x86-64: rax 0 .. r15 15). */
 enum brink_walk_regnum {
-	BRINK_REG_ZERO = 16,	/* always 0 */
-	BRINK_REG_IP = 17,	/* address of the instruction being executed */
-	BRINK_REG_MEM = 18,	/* memory operand of the instruction being executed */
-	BRINK_REG_IMM = 19,	/* immediate of the instruction being executed */
-	BRINK_REG_FS = 20,	/* segment bases; unknown unless the process is trusted (BRINK_PROC_FSBASE) */
-	BRINK_REG_GS = 21,
-	BRINK_REG_T0 = 22,
-	BRINK_REG_T1 = 23,
-	BRINK_REG_K0 = 24,	/* mask registers k0..k7 */
-	BRINK_REG_COUNT = 32
+	BRINK_WREG_ZERO = 16,	/* always 0 */
+	BRINK_WREG_IP = 17,	/* address of the instruction being executed */
+	BRINK_WREG_MEM = 18,	/* memory operand of the instruction being executed */
+	BRINK_WREG_IMM = 19,	/* immediate of the instruction being executed */
+	BRINK_WREG_FS = 20,	/* segment bases; unknown unless the process is trusted (BRINK_PROC_FSBASE) */
+	BRINK_WREG_GS = 21,
+	BRINK_WREG_T0 = 22,
+	BRINK_WREG_T1 = 23,
+	BRINK_WREG_K0 = 24,	/* mask registers k0..k7 */
+	BRINK_WREG_COUNT = 32
 };
 
 /* --- micro-ops --------------------------------------------------------------------------------------------------- */
 
 /* brink_uop.flags */
 #define BRINK_UOP_MEM 0x01	/* base + (index << scale) + disp is computed */
-#define BRINK_UOP_LOAD 0x02	/* msh bits of it are loaded into BRINK_REG_MEM first */
-#define BRINK_UOP_STORE 0x04	/* BRINK_REG_MEM is stored there last */
+#define BRINK_UOP_LOAD 0x02	/* msh bits of it are loaded into BRINK_WREG_MEM first */
+#define BRINK_UOP_STORE 0x04	/* BRINK_WREG_MEM is stored there last */
 #define BRINK_UOP_FS 0x08
 #define BRINK_UOP_GS 0x10
 #define BRINK_UOP_A32 0x20	/* the address is cut to 32 bits */
@@ -72,7 +72,7 @@ struct brink_uop {
 	__u8 base;
 	__u8 index;
 	__u8 scale;	/* shift of the index, 0..3 */
-	__s32 disp;	/* with BRINK_REG_IP as base counted from the start of the instruction */
+	__s32 disp;	/* with BRINK_WREG_IP as base counted from the start of the instruction */
 	__s32 imm;	/* direct branches: target, counted from the start of the instruction */
 	__u32 next;	/* index of the following instruction, 0 = by translation */
 	__u32 target;	/* index of the direct target, 0 = by translation */
@@ -121,18 +121,11 @@ BRINK_ABI_FIELD(struct brink_walk_page, tail, 12544, 64);
 /* --- translation ------------------------------------------------------------------------------------------------- */
 
 /*
- * `asid` names an address space layout. The BPF side makes it from what fork copies and exec renews (executable,
- * stack and code start), so a forked child finds its parent's translations; it is opaque to user space, which learns
- * it from miss records. A stale or colliding entry is harmless: every line of code is validated.
+ * Code is found by its content: walk_xlat maps the hash of a 64-byte line as it is in memory, together with the line's
+ * place in its page (bpf/walk/hash.h), to the slot of a lifted page that has such a line there. So whatever a process,
+ * a layout or a container maps is found when the same bytes were lifted for anybody, and nothing goes stale. The bytes
+ * are compared after every look-up.
  */
-struct brink_walk_key {
-	__u64 asid;
-	__u64 vpage;	/* address >> 12 */
-};
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_key) == 16);
-BRINK_ABI_FIELD(struct brink_walk_key, asid, 0, 8);
-BRINK_ABI_FIELD(struct brink_walk_key, vpage, 8, 8);
-
 struct brink_walk_xlat {
 	__u32 slot;	/* of brink_walk_page; 0 = none */
 	__u32 reserved;
@@ -141,6 +134,9 @@ BRINK_ABI_ASSERT(sizeof(struct brink_walk_xlat) == 8);
 BRINK_ABI_FIELD(struct brink_walk_xlat, slot, 0, 4);
 BRINK_ABI_FIELD(struct brink_walk_xlat, reserved, 4, 4);
 
+/*
+ * `asid` names an address space; it is opaque to user space, which learns it from miss records.
+ */
 #define BRINK_PROC_FSBASE 0x1	/* no WRFSBASE/WRGSBASE outside the C library: the kernel's segment bases are true */
 #define BRINK_PROC_REFUSED 0x2	/* do not walk (device mappings not allowed, 32-bit, told so) */
 
@@ -166,18 +162,24 @@ BRINK_ABI_FIELD(struct brink_walk_range, reserved, 20, 4);
 struct brink_walk_proc {
 	__u32 flags;	/* BRINK_PROC_* */
 	__u32 nr_ranges;
+	/*
+	 * brink_miss.vm_stamp when it was judged: pages mapped that are neither private and writable, nor stack, nor code
+	 * (total_vm - data_vm - stack_vm - exec_vm). A device mapping changes it, and then the process is judged again.
+	 */
+	__u64 vm_stamp;
 	struct brink_walk_range range[BRINK_WALK_RANGES];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_proc) == 200);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_proc) == 208);
 BRINK_ABI_FIELD(struct brink_walk_proc, flags, 0, 4);
 BRINK_ABI_FIELD(struct brink_walk_proc, nr_ranges, 4, 4);
-BRINK_ABI_FIELD(struct brink_walk_proc, range, 8, 192);
+BRINK_ABI_FIELD(struct brink_walk_proc, vm_stamp, 8, 8);
+BRINK_ABI_FIELD(struct brink_walk_proc, range, 16, 192);
 
 /* --- misses ------------------------------------------------------------------------------------------------------ */
 
 enum brink_miss_reason {
-	BRINK_MISS_PROCESS = 1,	/* no brink_walk_proc for the asid */
-	BRINK_MISS_PAGE = 2,	/* no translation for the page */
+	BRINK_MISS_PROCESS = 1,	/* no brink_walk_proc for the asid, or one with another vm_stamp */
+	BRINK_MISS_PAGE = 2,	/* no lifted page has this line */
 	BRINK_MISS_ENTRY = 3,	/* the page is lifted (slot), this address in it is not */
 	BRINK_MISS_CHANGED = 4,	/* live bytes differ from those of the slot */
 };
@@ -189,6 +191,7 @@ struct brink_miss {
 	__u64 asid;
 	__u64 address;
 	__u64 task_start_ns;
+	__u64 vm_stamp;
 	__u32 tgid;
 	__u32 tid;
 	__u32 slot;		/* page that was found, 0 = none */
@@ -196,18 +199,19 @@ struct brink_miss {
 	__u16 code_len;		/* valid bytes of `code`: 0 (page not in memory), 4096 or 4096 + BRINK_WALK_TAIL */
 	__u8 code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_miss) == 4216);
+BRINK_ABI_ASSERT(sizeof(struct brink_miss) == 4224);
 BRINK_ABI_FIELD(struct brink_miss, header, 0, 8);
 BRINK_ABI_FIELD(struct brink_miss, time_ns, 8, 8);
 BRINK_ABI_FIELD(struct brink_miss, asid, 16, 8);
 BRINK_ABI_FIELD(struct brink_miss, address, 24, 8);
 BRINK_ABI_FIELD(struct brink_miss, task_start_ns, 32, 8);
-BRINK_ABI_FIELD(struct brink_miss, tgid, 40, 4);
-BRINK_ABI_FIELD(struct brink_miss, tid, 44, 4);
-BRINK_ABI_FIELD(struct brink_miss, slot, 48, 4);
-BRINK_ABI_FIELD(struct brink_miss, reason, 52, 2);
-BRINK_ABI_FIELD(struct brink_miss, code_len, 54, 2);
-BRINK_ABI_FIELD(struct brink_miss, code, 56, 4160);
+BRINK_ABI_FIELD(struct brink_miss, vm_stamp, 40, 8);
+BRINK_ABI_FIELD(struct brink_miss, tgid, 48, 4);
+BRINK_ABI_FIELD(struct brink_miss, tid, 52, 4);
+BRINK_ABI_FIELD(struct brink_miss, slot, 56, 4);
+BRINK_ABI_FIELD(struct brink_miss, reason, 60, 2);
+BRINK_ABI_FIELD(struct brink_miss, code_len, 62, 2);
+BRINK_ABI_FIELD(struct brink_miss, code, 64, 4160);
 
 /* --- configuration (read-only data of the BPF objects) ------------------------------------------------------------ */
 
@@ -232,7 +236,7 @@ BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 20, 4);
  * Maps (bpf/walk/maps.h):
  *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop
  *   walk_pages  ARRAY, BPF_F_MMAPABLE: struct brink_walk_page
- *   walk_xlat   HASH: struct brink_walk_key -> struct brink_walk_xlat
+ *   walk_xlat   HASH: __u64 line hash -> struct brink_walk_xlat
  *   walk_procs  HASH: __u64 asid -> struct brink_walk_proc
  *   walk_state  ARRAY: struct brink_walk (abi/walk_state.h), one a slot
  *   walk_out    ARRAY: struct brink_walk_out, one a slot

@@ -77,7 +77,7 @@ BRINK_ABI_FIELD(struct brink_walk_tlb, gen, 12, 4);
 
 /* State of one walk; a slot of an array, by CPU in interrupt mode and by free list in task mode. */
 struct brink_walk {
-	struct brink_walk_reg reg[BRINK_REG_COUNT];
+	struct brink_walk_reg reg[BRINK_WREG_COUNT];
 	/*
 	 * Flags. Lazy form (flags_known == BRINK_WALK_FLAGS_LAZY): result and carries of the last operation, shifted up
 	 * so that the operand's top bit is bit 63; flag_sh is that shift. Explicit form: `flags` in the machine's layout,
@@ -113,6 +113,7 @@ struct brink_walk {
 	__u64 ea;		/* address of the memory operand of the instruction being executed */
 	__u32 ml;		/* its line, BRINK_WALK_LINES = crosses or not resolved */
 	__u32 reserved;
+	__u64 code_pages;	/* filter of the pages whose code was validated: bit = page number & 63 */
 	struct brink_walk_proc proc;
 	__u64 vknown[32];
 	struct brink_walk_vreg vreg[32];
@@ -156,17 +157,18 @@ BRINK_ABI_FIELD(struct brink_walk, fills, 648, 4);
 BRINK_ABI_FIELD(struct brink_walk, validated, 652, 4);
 BRINK_ABI_FIELD(struct brink_walk, ea, 656, 8);
 BRINK_ABI_FIELD(struct brink_walk, ml, 664, 4);
-BRINK_ABI_FIELD(struct brink_walk, proc, 672, 200);
-BRINK_ABI_FIELD(struct brink_walk, vknown, 872, 256);
-BRINK_ABI_FIELD(struct brink_walk, vreg, 1128, 2048);
-BRINK_ABI_FIELD(struct brink_walk, vtmp, 3176, 64);
-BRINK_ABI_FIELD(struct brink_walk, vtmp_known, 3240, 8);
-BRINK_ABI_FIELD(struct brink_walk, ret, 3248, 256);
-BRINK_ABI_FIELD(struct brink_walk, valid, 3504, 1024);
-BRINK_ABI_FIELD(struct brink_walk, tlb, 4528, 256);
-BRINK_ABI_FIELD(struct brink_walk, scratch, 4784, 128);
-BRINK_ABI_FIELD(struct brink_walk, mem, 4912, 24576);
-BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 29488);
+BRINK_ABI_FIELD(struct brink_walk, code_pages, 672, 8);
+BRINK_ABI_FIELD(struct brink_walk, proc, 680, 208);
+BRINK_ABI_FIELD(struct brink_walk, vknown, 888, 256);
+BRINK_ABI_FIELD(struct brink_walk, vreg, 1144, 2048);
+BRINK_ABI_FIELD(struct brink_walk, vtmp, 3192, 64);
+BRINK_ABI_FIELD(struct brink_walk, vtmp_known, 3256, 8);
+BRINK_ABI_FIELD(struct brink_walk, ret, 3264, 256);
+BRINK_ABI_FIELD(struct brink_walk, valid, 3520, 1024);
+BRINK_ABI_FIELD(struct brink_walk, tlb, 4544, 256);
+BRINK_ABI_FIELD(struct brink_walk, scratch, 4800, 128);
+BRINK_ABI_FIELD(struct brink_walk, mem, 4928, 24576);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 29504);
 
 /* Branches of one walk, filled from the end: out[depth - nr] is the newest. */
 struct brink_walk_out {

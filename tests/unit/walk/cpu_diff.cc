@@ -153,7 +153,7 @@ class Diff {
     brink_walk_config config{.depth = 16, .max_steps = 400, .budget_ns = 0, .kind_mask = BRINK_WALK_ALL_KINDS};
     walk::CoreBegin(w, config);
     for (int i = 0; i < 16; ++i) w->reg[i] = {c.cpu.gpr[i] & ~c.gpr_unk[i], c.gpr_unk[i]};
-    for (int i = 0; i < 8; ++i) w->reg[BRINK_REG_K0 + i] = {c.cpu.k[i] & ~c.k_unk[i], c.k_unk[i]};
+    for (int i = 0; i < 8; ++i) w->reg[BRINK_WREG_K0 + i] = {c.cpu.k[i] & ~c.k_unk[i], c.k_unk[i]};
     w->flags = static_cast<uint32_t>(c.cpu.flags) & ~c.flags_unk;
     w->flags_known = kArithmetic & ~c.flags_unk;
     for (int i = 0; i < 32; ++i) {
@@ -175,7 +175,7 @@ class Diff {
     uops_[2].op = BRINK_OP_STOP;
     uops_[2].aux = BRINK_STOP_SYSCALL;
     uops_[2].line = uops_[1].line;
-    w->reg[BRINK_REG_IP] = {kCode + kAt, 0};
+    w->reg[BRINK_WREG_IP] = {kCode + kAt, 0};
     w->pc = 1;
     walk::CoreEnvironment env;
     env.uops = uops_;
@@ -249,7 +249,7 @@ class Diff {
       }
     }
     for (int i = 0; i < 8; ++i) {
-      if ((after_.k[i] ^ w.reg[BRINK_REG_K0 + i].val) & ~w.reg[BRINK_REG_K0 + i].unk) return "mask register " + std::to_string(i);
+      if ((after_.k[i] ^ w.reg[BRINK_WREG_K0 + i].val) & ~w.reg[BRINK_WREG_K0 + i].unk) return "mask register " + std::to_string(i);
     }
     return "";
   }
@@ -282,7 +282,7 @@ class Diff {
       if (~walk_->vknown[i]) return false;
     }
     for (int i = 0; vectors_ && i < 8; ++i) {
-      if (walk_->reg[BRINK_REG_K0 + i].unk) return false;
+      if (walk_->reg[BRINK_WREG_K0 + i].unk) return false;
     }
     return true;
   }

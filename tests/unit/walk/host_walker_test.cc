@@ -76,6 +76,30 @@ TEST(HostWalker, FollowsCallLoopAndReturnUpToTheSystemCall) {
   EXPECT_EQ(walker.Gpr(1), 0u);
 }
 
+TEST(HostWalker, NeverFollowsCodeThatItHasWrittenItself) {
+  Process process({
+      0xc6, 0x05, 0x79, 0x00, 0x00, 0x00, 0xc3,  // 00 mov byte [rip+0x79], 0xc3: writes 80
+      0xe9, 0x74, 0x00, 0x00, 0x00,              // 07 jmp 80
+  });
+  HostWalker walker;
+  const WalkResult result = walker.Walk(process.registers, process.Reader());
+  EXPECT_EQ(result.stop, BRINK_STOP_CODE_CHANGED);
+  EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode + 7, kCode + 0x80)));
+}
+
+TEST(HostWalker, EndsWhereItWritesIntoTheLineThatItExecutes) {
+  Process process({
+      0xeb, 0x00,                                // 00 jmp 02
+      0xc6, 0x05, 0x19, 0x00, 0x00, 0x00, 0xc3,  // 02 mov byte [rip+0x19], 0xc3: writes 22
+      0xeb, 0xf7,                                // 09 jmp 02
+  });
+  HostWalker walker;
+  const WalkResult result = walker.Walk(process.registers, process.Reader());
+  EXPECT_EQ(result.stop, BRINK_STOP_CODE_CHANGED);
+  EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode, kCode + 2)));
+  EXPECT_EQ(result.end_ip, kCode + 9);
+}
+
 TEST(HostWalker, EndsAtAConditionOnTheTimeStampCounter) {
   Process process({0x0f, 0x31, 0x85, 0xc0, 0x74, 0x00});  // rdtsc; test eax, eax; jz
   HostWalker walker;
