@@ -60,7 +60,7 @@ MispredictReport FindMispredictions(Program& program) {
     if (sum.miss_count >= kLeastSamples && sum.hit_count >= kLeastSamples) {
       double miss = static_cast<double>(sum.miss_cycles) / static_cast<double>(sum.miss_count);
       double hit = static_cast<double>(sum.hit_cycles) / static_cast<double>(sum.hit_count);
-      row.cost_cycles = std::max(0.0, miss - hit);
+      row.cost_cycles = std::max(1.0, miss - hit);  // never free, whatever the noise says
       row.cost_measured = true;
     }
     row.loss_cycles = row.cost_cycles * static_cast<double>(sum.mispredicted);
