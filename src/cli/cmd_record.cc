@@ -28,6 +28,7 @@ class RecordCommand : public Command {
     auto result = Record(request->spec, std::move(request->source));
     if (!result.ok()) return FailedBefore(result.status(), with_command);
     if (request->spec.progress) std::fputs("\r\033[K", stderr);
+    result->notes.insert(result->notes.begin(), request->notes.begin(), request->notes.end());
     RETURN_IF_ERROR(Say(*result));
     return ExitStatusOf(*result, with_command);
   }

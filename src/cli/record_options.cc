@@ -71,7 +71,15 @@ RecordOptions::RecordOptions() {
       {.name = "run-cgroup", .value = kRequired, .meta = "auto|on|off", .group = what, .help = "Run the command in a cgroup of its own (v2), so that others cost nothing.", .set = StoreString(&run_cgroup)},
       {.name = "inherited-events", .group = what, .help = "Inherited per-task events instead of per-CPU events: nearly blind to short processes.", .set = StoreFlag(&inherited_events)},
 
-      {.name = "source", .value = kRequired, .meta = "NAME", .group = how, .help = "Where branch stacks come from: auto, lbr, walk, hop, step, none.", .set = StoreString(&source)},
+      {.name = "source", .value = kRequired, .meta = "NAME", .group = how, .help = "Where branch stacks come from: auto, lbr, walk, hop, step, none.",
+       .set = [this](std::string_view name) -> Status {
+         if (source_given && name != source) {
+           return InvalidArgument("both " + source + " and " + std::string(name) + " asked for: a recording has one source");
+         }
+         source_given = true;
+         source = std::string(name);
+         return OkStatus();
+       }},
       {.letter = 'e', .name = "event", .value = kRequired, .meta = "LIST", .group = how, .help = "Events as perf spells them: cycles, cpu-clock, rHEX, sched:sched_switch...", .set = StoreString(&events)},
       {.letter = 'F', .name = "freq", .value = kRequired, .meta = "HZ", .group = how, .help = "Samples a second, or max.", .set = StoreString(&frequency)},
       {.letter = 'c', .name = "count", .value = kRequired, .meta = "N", .group = how, .help = "A sample each N events (ns for clocks).", .set = StoreUint(&count, 1, UINT64_MAX)},

@@ -26,7 +26,7 @@ struct RecordOptions {
   std::string events, branch_filter, source = "auto", replay_file;
   std::string frequency;
   uint64_t count = 0, depth = 0, replay_count = 0;
-  bool branch_any = false, call_graph = false, all_cgroups = false;
+  bool source_given = false, branch_any = false, call_graph = false, all_cgroups = false;
   std::string call_graph_mode;
 
   std::string output = "brink.data";
@@ -43,6 +43,7 @@ struct RecordOptions {
 struct RecordRequest {
   RecordSpec spec;
   std::unique_ptr<StackSource> source;
+  std::vector<std::string> notes;  // what was chosen differently than asked, and why
 };
 
 // Checks the options against each other and this machine. INVALID_ARGUMENT is a usage error; everything else says what

@@ -132,7 +132,7 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   }
   session.chain_user = session.chain_kernel = options.call_graph || !options.call_graph_mode.empty();
   RETURN_IF_ERROR(FillTarget(options, command, &session.target));
-  RETURN_IF_ERROR(ChooseSource(options, &request));
+  RETURN_IF_ERROR(ParseEvents(options, &session.events));
   RETURN_IF_ERROR(FillRate(options, &session));
   RETURN_IF_ERROR(FillPipeline(options, &session));
   RETURN_IF_ERROR(FillFile(options, command, &request.spec));
@@ -142,6 +142,8 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   if (options.delay_ms) {
     request.spec.delay_ns = *options.delay_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(*options.delay_ms) * 1'000'000;
   }
+  // Last, because it tries things on this machine; all of the above is only looked at.
+  RETURN_IF_ERROR(ChooseSource(options, &request));
   return request;
 }
 

@@ -4,6 +4,9 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "filter/branch_flags.h"
+#include "kernel/branch_plan.h"
+#include "probe/probe.h"
 #include "session/event_source.h"
 
 namespace brink::cli {
@@ -42,30 +45,64 @@ std::vector<ReplayStack> MadeUpStacks() {
   return stacks;
 }
 
+// Hardware stacks: event, flags and period as this CPU wants them.
+Status UseLbr(const RecordOptions& options, const FeatureSet& features, RecordRequest* request) {
+  SessionSpec& session = request->spec.session;
+  BranchRequest wanted;
+  if (!options.branch_filter.empty()) {
+    ASSIGN_OR_RETURN(wanted.flags, filter::ParseBranchFlags(options.branch_filter));
+  }
+  if (!options.events.empty()) {
+    if (session.events.size() > 1) return InvalidArgument("-e: branch hardware takes one event at a time");
+    wanted.event = session.events[0];
+  }
+  wanted.period = session.period;
+  wanted.frequency = session.period ? 0 : session.frequency;
+  ASSIGN_OR_RETURN(BranchPlan plan, PlanBranchEvent(features.facts().cpu, wanted, TryOpenOnSelf(), OpenContext::Read()));
+  session.events = {plan.event};
+  session.frequency = plan.sampling.frequency;
+  session.period = plan.sampling.period;
+  for (const std::string& note : plan.notes) request->notes.push_back(note);
+  request->source = EventSource::Lbr(plan.sampling.branch_sample_type, features.facts().branch_depth);
+  return OkStatus();
+}
+
+Status UseReplay(const RecordOptions& options, RecordRequest* request) {
+  std::vector<ReplayStack> stacks = MadeUpStacks();
+  if (!options.replay_file.empty()) {
+    ASSIGN_OR_RETURN(stacks, ReadReplayFile(options.replay_file));
+  }
+  request->source = EventSource::Replay(std::move(stacks));
+  return OkStatus();
+}
+
+Status UseNone(const RecordOptions& options, RecordRequest* request) {
+  if (!options.branch_filter.empty() || options.branch_any) return InvalidArgument("-b and -j need a source of branch stacks, not none");
+  request->source = EventSource::None();
+  return OkStatus();
+}
+
 }  // namespace
 
+Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events) {
+  auto parsed = ParseEventList(options.events.empty() ? "cpu-clock" : options.events);
+  if (!parsed.ok()) return Annotate(parsed.status(), "-e");
+  *events = std::move(*parsed);
+  return OkStatus();
+}
+
 Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
-  auto& events = request->spec.session.events;
-  if (!options.events.empty()) {
-    auto parsed = ParseEventList(options.events);
-    if (!parsed.ok()) return Annotate(parsed.status(), "-e");
-    events = std::move(*parsed);
-  } else {
-    ASSIGN_OR_RETURN(EventSpec clock, ParseEvent("cpu-clock"));
-    events.push_back(std::move(clock));
-  }
-  if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) {
-    std::vector<ReplayStack> stacks = MadeUpStacks();
-    if (!options.replay_file.empty()) {
-      ASSIGN_OR_RETURN(stacks, ReadReplayFile(options.replay_file));
-    }
-    request->source = EventSource::Replay(std::move(stacks));
-  } else if (options.source == "none" || options.source == "auto") {
-    request->source = EventSource::None();
-  } else {
+  if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
+  if (options.source == "none") return UseNone(options, request);
+  if (options.source != "lbr" && options.source != "auto") {
     return InvalidArgument("--source: '" + EscapeForTerminal(options.source) + "' is none of auto, lbr, walk, hop, step, none");
   }
-  return OkStatus();
+  ASSIGN_OR_RETURN(Overrides overrides, OverridesFromEnv());
+  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kSourceLbr}});
+  if (features.Has(Feature::kSourceLbr)) return UseLbr(options, features, request);
+  if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
+  request->notes.push_back("no branch stacks: " + features.Get(Feature::kSourceLbr).reason);
+  return UseNone(options, request);
 }
 
 }  // namespace brink::cli

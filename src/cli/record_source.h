@@ -5,7 +5,10 @@
 
 namespace brink::cli {
 
-// Fills request->source and request->spec.session.events. Errors say why a source cannot be had here.
+// The events of -e, cpu-clock by default, into `events`.
+Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events);
+// Chooses and makes request->source; the rate and events are filled in already and may be changed (hardware has its own
+// ideas). Errors say why a source cannot be had here.
 Status ChooseSource(const RecordOptions& options, RecordRequest* request);
 
 }  // namespace brink::cli

@@ -31,6 +31,7 @@ Status Session::Init(const SessionSpec& spec, std::unique_ptr<StackSource> sourc
   mounts_ = ReadCgroupMounts();
   // The child first: it must not inherit rings, links and events.
   if (!spec.target.command.empty()) RETURN_IF_ERROR(ForkCommand());
+  RETURN_IF_ERROR(source_->Prepare(*this));
   brink_bpf_config config = {};
   RETURN_IF_ERROR(ChooseMode(&config));
   RETURN_IF_ERROR(OpenSideBand());

@@ -69,6 +69,9 @@ class StackSource {
   virtual ~StackSource() = default;
   virtual SourceTraits traits() const = 0;
 
+  // First of all: the command child has been forked, nothing else is open yet. Helper processes are forked here, so
+  // that they inherit no ring, link or event.
+  virtual Status Prepare(SourceContext& /*context*/) { return OkStatus(); }
   // Adds to the attribute of a sampling event what the source needs (lbr: the branch stack). Before it is opened.
   virtual Status AmendEvent(perf_event_attr* /*attr*/) { return OkStatus(); }
   // Opens, configures, shares and loads its objects. The command child has been forked, no event is open.
