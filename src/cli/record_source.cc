@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "cli/record_exact.h"
 #include "filter/branch_flags.h"
 #include "kernel/branch_plan.h"
 #include "probe/probe.h"
@@ -94,6 +95,7 @@ Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events)
 Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
   if (options.source == "none") return UseNone(options, request);
+  if (options.source == "hop" || options.source == "step") return UseExact(options, options.source == "hop", request);
   if (options.source != "lbr" && options.source != "auto") {
     return InvalidArgument("--source: '" + EscapeForTerminal(options.source) + "' is none of auto, lbr, walk, hop, step, none");
   }

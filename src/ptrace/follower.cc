@@ -7,6 +7,7 @@
 #include <absl/strings/str_format.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,7 +115,10 @@ Status Follower::Leave(int patience_ms) {
   if (!left_ && !helper_gone_) {
     return Unavailable("the ptrace helper stays until a thread that blocks SIGTRAP lets go of it; it ends by itself");
   }
-  ::waitpid(helper_, nullptr, 0);
+  struct rusage usage = {};
+  ::wait4(helper_, nullptr, 0, &usage);
+  auto ns = [](const timeval& t) { return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_usec) * 1000; };
+  helper_cpu_ns_ = ns(usage.ru_utime) + ns(usage.ru_stime);
   helper_ = -1;
   return OkStatus();
 }

@@ -50,6 +50,8 @@ class Follower {
 
   uint64_t counter(uint32_t which) const { return ring_->counter(which); }
   pid_t helper_pid() const { return helper_; }
+  // CPU time of the helper; known after Leave.
+  uint64_t helper_cpu_ns() const { return helper_cpu_ns_; }
 
  private:
   Follower() = default;
@@ -60,6 +62,7 @@ class Follower {
   std::unique_ptr<SharedRing> ring_;
   UniqueFd socket_;
   pid_t helper_ = -1;
+  uint64_t helper_cpu_ns_ = 0;
   bool all_gone_ = false;
   bool left_ = false;
   bool helper_gone_ = false;

@@ -76,7 +76,9 @@ std::string ReportText(const RecordResult& result, const ReportOptions& options)
   if (result.disk_was_full) text += "  the disk was full for a time\n";
   if (result.books.tasks_lost) text += "  not followed (task set full): " + Grouped(result.books.tasks_lost) + " processes\n";
   if (result.books.without_stack) text += "  samples without a branch stack: " + Grouped(result.books.without_stack) + "\n";
-  for (const StatLine& line : result.source_stats) text += "  " + line.text + "\n";
+  for (const StatLine& line : result.source_stats) {
+    if (!line.text.empty()) text += "  " + line.text + "\n";
+  }
   text += ThreadTable(result, options.most_threads);
   for (const std::string& note : result.notes) text += "  " + note + "\n";
   absl::StrAppendFormat(&text, "  brink itself: %s of CPU time (%.2f %% of one CPU), at most %d of %d buffers waiting; ended: %s\n",
