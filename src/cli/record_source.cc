@@ -6,9 +6,9 @@
 #include "base/strings.h"
 #include "cli/record_exact.h"
 #include "filter/branch_flags.h"
-#include "kernel/branch_plan.h"
 #include "probe/probe.h"
 #include "session/event_source.h"
+#include "source/lbr.h"
 
 namespace brink::cli {
 namespace {
@@ -47,9 +47,10 @@ std::vector<ReplayStack> MadeUpStacks() {
 }
 
 // Hardware stacks: event, flags and period as this CPU wants them.
-Status UseLbr(const RecordOptions& options, const FeatureSet& features, RecordRequest* request) {
+Status UseLbr(const RecordOptions& options, RecordRequest* request) {
   SessionSpec& session = request->spec.session;
-  BranchRequest wanted;
+  LbrRequest wanted{.period = session.period, .depth = static_cast<uint32_t>(options.depth)};
+  wanted.frequency = session.period ? 0 : session.frequency;
   if (!options.branch_filter.empty()) {
     ASSIGN_OR_RETURN(wanted.flags, filter::ParseBranchFlags(options.branch_filter));
   }
@@ -57,14 +58,14 @@ Status UseLbr(const RecordOptions& options, const FeatureSet& features, RecordRe
     if (session.events.size() > 1) return InvalidArgument("-e: branch hardware takes one event at a time");
     wanted.event = session.events[0];
   }
-  wanted.period = session.period;
-  wanted.frequency = session.period ? 0 : session.frequency;
-  ASSIGN_OR_RETURN(BranchPlan plan, PlanBranchEvent(features.facts().cpu, wanted, TryOpenOnSelf(), OpenContext::Read()));
-  session.events = {plan.event};
-  session.frequency = plan.sampling.frequency;
-  session.period = plan.sampling.period;
-  for (const std::string& note : plan.notes) request->notes.push_back(note);
-  request->source = EventSource::Lbr(plan.sampling.branch_sample_type, features.facts().branch_depth);
+  ASSIGN_OR_RETURN(LbrSampling sampling, MakeLbrSampling(wanted));
+  if (sampling.event.period) {
+    session.frequency = 0;
+    session.period = sampling.event.period;
+  }
+  session.events = {std::move(sampling.event)};
+  for (std::string& note : sampling.notes) request->notes.push_back(std::move(note));
+  request->source = std::move(sampling.source);
   return OkStatus();
 }
 
@@ -101,7 +102,7 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   }
   ASSIGN_OR_RETURN(Overrides overrides, OverridesFromEnv());
   FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kSourceLbr}});
-  if (features.Has(Feature::kSourceLbr)) return UseLbr(options, features, request);
+  if (features.Has(Feature::kSourceLbr)) return UseLbr(options, request);
   if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
   request->notes.push_back("no branch stacks: " + features.Get(Feature::kSourceLbr).reason);
   return UseNone(options, request);

@@ -71,7 +71,7 @@ StatusOr<BranchPlan> PlanBrs(const BranchRequest& request, const TryOpen& try_op
   plan.dropped_extras = request.extras;
   if ((request.flags & ~kBranchPlmAll) != PERF_SAMPLE_BRANCH_ANY) {
     plan.kinds_in_software = true;
-    plan.notes.push_back("BRS records every kind of branch; the kinds asked for are kept in software");
+    plan.notes.push_back("BRS records every kind of branch; choose kinds when reporting (--where)");
   }
   if (int error = try_open(plan.Attr()); error != 0) {
     return ExplainOpenError(plain_error ? plain_error : error, plan.Attr(), {}, plan.event.name, context);

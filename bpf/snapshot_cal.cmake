@@ -1,0 +1,1 @@
+brink_bpf_object(snapshot_cal snapshot_cal.bpf.c)
