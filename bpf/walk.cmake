@@ -1,0 +1,1 @@
+brink_bpf_object(walk walk.bpf.c)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The fields of address spaces and threads that the walker reads (CO-RE). */
+#ifndef BRINK_VMLINUX_MM_H_
+#define BRINK_VMLINUX_MM_H_
+
+#include "brink_task.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct file;
+
+struct mm_struct {
+	struct file *exe_file;
+	unsigned long start_code;
+	unsigned long start_stack;
+	unsigned long total_vm;
+	unsigned long data_vm;
+	unsigned long exec_vm;
+	unsigned long stack_vm;
+};
+
+/* x86-64 */
+struct thread_struct {
+	unsigned long fsbase;
+	unsigned long gsbase;
+};
+
+/* A second view of the same structure, so that brink_task.h need not know it. */
+struct task_struct___thread {
+	struct thread_struct thread;
+};
+
+#pragma clang attribute pop
+
+#endif /* BRINK_VMLINUX_MM_H_ */
