@@ -7,6 +7,9 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/report_options.h"
+#include "elf/file.h"
+#include "perfdata/repair.h"
+#include "report/html.h"
 #include "report/summary.h"
 #include "report/tables.h"
 
@@ -51,6 +54,8 @@ class ReportCommand : public Command {
            output_ = std::string(v);
            return StoreFormat("csv");
          }},
+        {.name = "html", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as one page for a browser, into FILE: tables, code with counts, branch maps, a flame graph of paths.\nIt needs no network.", .set = StoreString(&html_)},
+        {.name = "repair", .group = "Input", .help = "Complete the recording of a collector that was killed, in place, before reading it.", .set = StoreFlag(&repair_)},
         {.name = "width", .value = Value::kRequired, .meta = "COLUMNS", .group = "Output", .help = "Cut names so that lines fit; 0 cuts nothing. Without it: the terminal's width.", .set = [this](std::string_view v) -> Status {
            ASSIGN_OR_RETURN(width_, ParseUint(v));
            width_given_ = true;
@@ -70,9 +75,19 @@ class ReportCommand : public Command {
       inputs_.load.loops |= std::string_view(kind->name) == "loops";
       if (std::string_view(kind->name) == "paths") inputs_.load.path_length = path_length_;
     }
+    if (repair_) RETURN_IF_ERROR(Repair());
+    if (!html_.empty()) {
+      inputs_.load.loops = inputs_.load.flame = true;
+      inputs_.load.path_length = path_length_;
+    }
     ASSIGN_OR_RETURN(auto program, report::LoadProgram(inputs_.input, inputs_.load));
     if (program->aggregate.samples > 0 && !program->facts.branch_stacks) {
       return FailedPrecondition(inputs_.input + " holds samples without branch stacks; record with brink record, or perf record -b");
+    }
+    if (!html_.empty()) {
+      report::SourceFiles sources(inputs_.load.symbols.locate.symfs);
+      RETURN_IF_ERROR(WriteOutput(html_, report::RenderHtml(program.get(), &sources, {})));
+      if (tables_.empty() && !quality_ && format_ == "text") return ReportDamage("report", program->facts);
     }
     std::string out = format_ == "json" ? report::SummaryJson(*program) : format_ == "text" ? report::SummaryText(*program) : "";
     if (quality_) {
@@ -100,6 +115,21 @@ class ReportCommand : public Command {
     for (std::string_view name : Split(names, ',')) {
       ASSIGN_OR_RETURN(const TableKind* kind, report::FindTable(Trim(name)));
       tables_.push_back(kind);
+    }
+    return OkStatus();
+  }
+  Status Repair() {
+    perfdata::RepairOptions options;
+    options.build_id_of = [](const std::string& path) {
+      auto file = elf::File::Open(path);
+      return file.ok() ? file->BuildId().value_or("") : "";
+    };
+    ASSIGN_OR_RETURN(perfdata::RepairReport done, perfdata::RepairFile(inputs_.input, options));
+    if (done.changed) {
+      std::fprintf(stderr, "brink report: repaired %s: %llu records, %llu samples, %llu bytes of a cut record dropped\n", EscapeForTerminal(inputs_.input).c_str(),
+                   static_cast<unsigned long long>(done.records), static_cast<unsigned long long>(done.samples), static_cast<unsigned long long>(done.dropped_bytes));
+    } else {
+      std::fprintf(stderr, "brink report: %s is complete; nothing to repair\n", EscapeForTerminal(inputs_.input).c_str());
     }
     return OkStatus();
   }
@@ -159,10 +189,10 @@ class ReportCommand : public Command {
   std::string table_help_ = TableHelp();
   std::vector<const TableKind*> tables_;
   report::TableFilter filter_;
-  std::string sort_, fields_, format_ = "text", output_;
+  std::string sort_, fields_, format_ = "text", output_, html_;
   double percent_limit_ = 0;
   uint64_t max_rows_ = 30, path_length_ = 4, width_ = 0;
-  bool rows_given_ = false, width_given_ = false, quality_ = false;
+  bool rows_given_ = false, width_given_ = false, quality_ = false, repair_ = false;
   CommandSpec spec_{
       .name = "report",
       .summary = "show what a recording says: branches, functions, loops, mispredictions",
@@ -176,6 +206,7 @@ class ReportCommand : public Command {
                    {"brink report -t loops,calls -n 10", "Trip counts of loops, targets of indirect calls."},
                    {"brink report -i perf.data --sort symbol_from,symbol_to", "The same sums as perf report, several times faster."},
                    {"brink report -t branches --where 'kind == cond' --percent-limit 0.5 --csv=out.csv", "Conditional branches for a spreadsheet."},
+                   {"brink report --html page.html", "A page to look around in and to pass on."},
                    {"brink report --quality", "Is this recording enough for a profile?"}}};
 };
 

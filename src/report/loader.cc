@@ -62,6 +62,8 @@ class Loader {
     PathFinder paths(&program_.spaces, options_.path_length);
     if (options_.loops) aggregator_.AddObserver(&loops);
     if (options_.path_length > 0) aggregator_.AddObserver(&paths);
+    FlameBuilder flame([this](int32_t pid, uint64_t address) { return program_.FunctionAt(program_.spaces.Normalise(pid, address)); });
+    if (options_.flame) aggregator_.AddObserver(&flame);
     ApplyBuildIds(reader->features(), &program_.objects);
     perfdata::Record record;
     while (true) {
@@ -76,6 +78,7 @@ class Loader {
     program_.path_windows = paths.windows();
     program_.paths_dropped = paths.dropped();
     program_.paths = paths.Take();
+    if (options_.flame) program_.flame = flame.Take();
     for (int32_t pid : jit_pids_) program_.symbolizer->SetJitDump(pid, std::string(program_.spaces.JitDumpOf(pid)));
     Describe(*reader, path);
     return OkStatus();

@@ -18,6 +18,7 @@ struct LoadOptions {
   symbol::SymbolOptions symbols;
   bool loops = false;                 // find them
   size_t path_length = 0;             // 0: no paths
+  bool flame = false;                 // tree of functions along the stacks
   uint64_t time_from = 0, time_to = UINT64_MAX;
 };
 

@@ -7,6 +7,7 @@
 
 #include "report/aggregate.h"
 #include "report/disasm.h"
+#include "report/flame.h"
 #include "report/loops.h"
 #include "report/paths.h"
 #include "symbol/symbolizer.h"
@@ -37,6 +38,7 @@ struct Program {
   std::vector<LoopStat> loops;
   std::vector<PathStat> paths;
   uint64_t path_windows = 0, paths_dropped = 0;
+  std::vector<FlameNode> flame;  // empty: not asked for
 
   FunctionId FunctionAt(const Location& location) { return symbolizer->FunctionAt(location); }
   // "main+0x1c", "[libc.so.6]+0x2a4f0" when unresolved.

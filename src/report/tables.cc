@@ -42,15 +42,15 @@ struct EdgeSum {
 };
 
 constexpr TableKind kTables[] = {
-    {"branches", "every branch from -> to: count, misprediction, cycles", "count,from_address", "share", BranchTable},
+    {"branches", "every branch from -> to: count, misprediction, cycles", "count,-from_address,-to_address", "share", BranchTable},
     {"edges", "branches summed by function -> function", "count,from_symbol,to_symbol", "share", EdgeTable},
     {"functions", "functions by branches, samples and cycles", "branches,function", "share", FunctionTable},
     {"lines", "source lines by the branches they hold", "count,line", "share", LineTable},
     {"calls", "targets of indirect calls and jumps with their shares", "site_count,site,count", "share", CallTable},
-    {"ranges", "straight code between two taken branches", "count,address", "share", RangeTable},
-    {"blocks", "pieces of code by how often they ran, with cycles", "count,address", "share", BlockTable},
-    {"loops", "loops with trip counts", "iterations,head_address", "share", LoopTable},
-    {"mispredict", "branches by what their mispredictions cost", "loss_cycles,mispredicted,from_address", "share", MispredictTable},
+    {"ranges", "straight code between two taken branches", "count,-address", "share", RangeTable},
+    {"blocks", "pieces of code by how often they ran, with cycles", "count,-address", "share", BlockTable},
+    {"loops", "loops with trip counts", "iterations,-head_address,-latch_address", "share", LoopTable},
+    {"mispredict", "branches by what their mispredictions cost", "loss_cycles,mispredicted,-cumulative", "share", MispredictTable},
     {"paths", "hottest sequences of branches", "count,path", "share", PathTable},
     {"stops", "why stacks ended (walk, hop, step) and how deep they are", "samples,stop", "share", StopTable},
 };

@@ -47,6 +47,7 @@ class Stepper {
       std::vector<brink_branch> stack;
       if (!StepWindow(&stack)) break;
       RETURN_IF_ERROR(WriteStack(batch, stack));
+      RETURN_IF_ERROR(batch.Add([&](auto out) { return perfdata::RecordEncoder::FinishedRound(out, time_); }));
     }
     RETURN_IF_ERROR(batch.Flush());
     RETURN_IF_ERROR(writer_->Finish(build_ids_));

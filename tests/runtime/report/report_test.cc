@@ -224,6 +224,36 @@ TEST_F(DemoRecording, PerfSymbolSortGivesEdges) {
   EXPECT_EQ(sum, counts_.branches);
 }
 
+// The page's data is one JSON text in a script element; nothing else in the page may come from names or sources.
+TEST_F(DemoRecording, HtmlPageIsWholeAndLoadsNothing) {
+  std::string page = dir_->File("page.html");
+  ASSERT_EQ(Brink({"report", "--html", page}).status, 0);
+  std::ifstream in(page);
+  std::string html((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  EXPECT_THAT(html, Not(HasSubstr("@import")));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  size_t start = html.find(open) + open.size();
+  json data = json::parse(html.substr(start, html.find('<', start) - start));
+  EXPECT_EQ(data["summary"]["branches"], counts_.branches);
+  bool found = false;
+  for (const json& function : data["functions"]) {
+    if (function["name"] != "sum_large") continue;
+    found = true;
+    EXPECT_FALSE(function["arcs"].empty());
+    EXPECT_THAT(function["source"].dump(), HasSubstr("HARD"));
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(data["flame"][1], counts_.samples);
+}
+
+TEST_F(DemoRecording, RepairOfACompleteRecordingChangesNothing) {
+  auto result = Brink({"report", "--repair", "--json", "-n", "1"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("nothing to repair"));
+}
+
 struct Golden {
   const char* file;
   uint64_t samples, entries, zeros, distinct, mispredicted;
