@@ -59,6 +59,7 @@ RecordOptions::RecordOptions() {
       "everything recorded so far readable, USR1 begins the next file of a rotating recording.";
   const char* what = "What to record";
   const char* how = "When and what to take";
+  const char* walk = "Walk source";
   const char* file = "Output";
   const char* pipeline = "Pipeline";
   command.options = {
@@ -92,6 +93,11 @@ RecordOptions::RecordOptions() {
       {.letter = 'D', .name = "delay", .value = kRequired, .meta = "MS", .group = how, .help = "Begin after this time; -1: never by itself.", .set = StoreDelay(&delay_ms)},
       {.name = "all-cgroups", .group = how, .help = "The cgroup of each sample.", .set = StoreFlag(&all_cgroups)},
       {.name = "duration", .value = kRequired, .meta = "TIME", .group = how, .help = "End after this time (10s, 2m). A command that still runs is sent SIGTERM.", .set = StoreDuration(&duration_ns, 1'000'000'000)},
+
+      {.name = "walk-budget", .value = kRequired, .meta = "TIME", .group = walk, .help = "Longest walk of one sample (default 50us, at most 100us).", .set = StoreDuration(&walk_budget_ns, 1'000)},
+      {.name = "walk-share", .value = kRequired, .meta = "PERCENT", .group = walk, .help = "Most walk time of a CPU (default 2); what is above is counted as throttled. 0: no limit.", .set = StorePercent(&walk_share_percent)},
+      {.name = "code-cache", .value = kRequired, .meta = "SIZE", .group = walk, .help = "Memory for lifted code (default 40M).", .set = StoreSize(&code_cache)},
+      {.name = "allow-device", .group = walk, .help = "Walk processes that map device memory, too; that memory itself is never read.", .set = StoreFlag(&allow_device)},
 
       {.letter = 'o', .name = "output", .value = kRequired, .meta = "FILE", .group = file, .help = "The recording; - writes a stream to standard output.", .set = StoreString(&output)},
       {.letter = 'z', .name = "compression-level", .value = Value::kOptional, .meta = "N", .group = file, .help = "Compress with zstd.",

@@ -29,6 +29,10 @@ struct RecordOptions {
   bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false;
   std::string call_graph_mode;
 
+  uint64_t walk_budget_ns = 50'000, code_cache = 40u << 20;
+  double walk_share_percent = 2;
+  bool allow_device = false;
+
   std::string output = "brink.data";
   uint64_t buffers = 16, buffer_size = 1u << 20, ring_size = 8u << 20, side_band_pages = 128;
   std::optional<int> writer_cpu, writer_nice;

@@ -9,6 +9,7 @@
 #include "probe/probe.h"
 #include "session/event_source.h"
 #include "source/lbr.h"
+#include "source/walk_source.h"
 
 namespace brink::cli {
 namespace {
@@ -78,6 +79,18 @@ Status UseReplay(const RecordOptions& options, RecordRequest* request) {
   return OkStatus();
 }
 
+// Stacks executed in BPF: where there is no branch hardware.
+Status UseWalk(const RecordOptions& options, RecordRequest* request) {
+  WalkSourceOptions walk;
+  walk.depth = static_cast<uint32_t>(options.depth);
+  walk.budget_ns = options.walk_budget_ns;
+  walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
+  walk.cache_bytes = options.code_cache;
+  walk.allow_device = options.allow_device;
+  ASSIGN_OR_RETURN(request->source, WalkSource::Create(walk));
+  return OkStatus();
+}
+
 Status UseNone(const RecordOptions& options, RecordRequest* request) {
   if (!options.branch_filter.empty() || options.branch_any) return InvalidArgument("-b and -j need a source of branch stacks, not none");
   request->source = EventSource::None();
@@ -97,6 +110,7 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
   if (options.source == "none") return UseNone(options, request);
   if (options.source == "hop" || options.source == "step") return UseExact(options, options.source == "hop", request);
+  if (options.source == "walk") return UseWalk(options, request);
   if (options.source != "lbr" && options.source != "auto") {
     return InvalidArgument("--source: '" + EscapeForTerminal(options.source) + "' is none of auto, lbr, walk, hop, step, none");
   }
@@ -104,8 +118,8 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kSourceLbr}});
   if (features.Has(Feature::kSourceLbr)) return UseLbr(options, request);
   if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
-  request->notes.push_back("no branch stacks: " + features.Get(Feature::kSourceLbr).reason);
-  return UseNone(options, request);
+  request->notes.push_back("source walk, as there is no branch hardware: " + features.Get(Feature::kSourceLbr).reason);
+  return UseWalk(options, request);
 }
 
 }  // namespace brink::cli

@@ -190,6 +190,10 @@ void Drain::TakeRingRecord(std::span<const std::byte> record) {
   if (header.type != BRINK_REC_SAMPLE) {
     handler_.OnOtherRecord(record.first(header.size));
     if (header.type != BRINK_REC_TASK) return;
+  } else if (header.size >= sizeof(brink_sample)) {
+    brink_sample sample;
+    std::memcpy(&sample, record.data(), sizeof(sample));
+    handler_.OnSample(sample);
   }
   std::byte* at = Room(header.size, header.type == BRINK_REC_SAMPLE);
   if (!at) {

@@ -35,6 +35,8 @@ class DrainHandler {
   virtual ~DrainHandler() = default;
   // A record of a side-band ring; what is to be kept goes into `sink`, changed or not.
   virtual void OnSideBand(std::span<const std::byte> record, RecordSink& sink) = 0;
+  // A sample, before it goes its way; for statistics.
+  virtual void OnSample(const brink_sample& /*sample*/) {}
   // Any record of the BPF ring that is no sample.
   virtual void OnOtherRecord(std::span<const std::byte> record) = 0;
   // After each round; `last`: producers are quiet and everything has been drained.

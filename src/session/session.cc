@@ -294,6 +294,8 @@ void Session::OnSideBand(std::span<const std::byte> record, RecordSink& sink) {
   if (filter_->Take(record) && !sink.PutPerfRecord(record)) ++side_band_overflows_;
 }
 
+void Session::OnSample(const brink_sample& sample) { source_->OnSample(sample); }
+
 void Session::OnOtherRecord(std::span<const std::byte> record) { source_->OnRecord(record); }
 
 void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {

@@ -109,6 +109,7 @@ class Session : private SourceContext, private DrainHandler {
 
   // DrainHandler
   void OnSideBand(std::span<const std::byte> record, RecordSink& sink) override;
+  void OnSample(const brink_sample& sample) override;
   void OnOtherRecord(std::span<const std::byte> record) override;
   void OnTick(uint64_t now_ns, bool last, RecordSink& sink) override;
   void OnNewFile(RecordSink& sink) override;

@@ -41,7 +41,7 @@ struct SourceTraits {
 struct StatLine {
   std::string name;   // snake_case
   double value = 0;
-  std::string text;   // for people: "mean depth 29.4 of 32"
+  std::string text;   // for people: "mean depth 29.4 of 32"; "" = for machines only
 };
 
 // What the session offers to its source. Outlives it.
@@ -82,6 +82,8 @@ class StackSource {
   virtual Status Start(SourceContext& /*context*/) { return OkStatus(); }
   // Any record of the ring that is no sample and no task event (BRINK_REC_MISS). Drain thread; must be quick.
   virtual void OnRecord(std::span<const std::byte> /*record*/) {}
+  // The head of every sample that the session's programs sent, for statistics. Drain thread; must be quick.
+  virtual void OnSample(const brink_sample& /*sample*/) {}
   // Every round of the drain (at least each 100 ms). Drain thread; must be quick.
   virtual void OnTick(uint64_t /*now_ns*/) {}
   // A target process has changed its executable mappings or ended (from the side-band). Drain thread.

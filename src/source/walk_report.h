@@ -1,0 +1,37 @@
+// What a run of the walk source says about itself at the end. Pure: numbers in, lines out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "brink/abi/event.h"
+#include "session/source.h"
+#include "source/lift_service.h"
+
+namespace brink {
+
+// Of the samples that came through the ring.
+struct WalkTally {
+  static constexpr int kBuckets = 32;
+
+  uint64_t samples = 0;     // all, with and without branches
+  uint64_t stacks = 0;      // with at least one branch
+  uint64_t branches = 0;
+  uint64_t steps = 0;
+  uint64_t walk_ns = 0;
+  uint64_t longest_ns = 0;
+  uint64_t stops[BRINK_STOP_MAX] = {};
+  uint64_t full_ns[kBuckets] = {};  // full stacks by bit length of their time
+  std::vector<uint32_t> full_times; // a bounded sample of their times, for the median
+
+  void Add(const brink_sample& sample);
+};
+
+// "full", "unknown-condition"...
+std::string_view StopReasonName(int stop);
+
+std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const std::vector<std::string>& notes, uint32_t depth,
+                                 uint64_t period_ns);
+
+}  // namespace brink
