@@ -30,8 +30,14 @@ class Flavour : public testing::Test {
   void SetUp() override {
     if (!HasBranchHardware("canned")) GTEST_SKIP() << "needs a guest with the module and source=canned";
     PinTo(0);
+    replaced_ = true;
   }
-  void TearDown() override { Load("source=canned"); }
+  void TearDown() override {
+    if (replaced_) Load("source=canned");
+  }
+
+ private:
+  bool replaced_ = false;
 };
 
 int Open(uint64_t branch_type, uint64_t period = 100'000, bool frequency = false, uint32_t type = PERF_TYPE_HARDWARE, uint64_t config = 0) {
