@@ -6,13 +6,14 @@ import shlex
 import shutil
 import sys
 
-from vmlib import guest, kernels, lbr
+from vmlib import guest, kernels, lane, lbr
 
 SKIPPED = 77  # what ctest and automake take for "skipped"
 
 _EXAMPLES = """examples:
   tools/vm list
   tools/vm fetch
+  tools/vm lane lbr-6.12 --build build
   tools/vm run --kernel 6.1 -- uname -r
   tools/vm run --kernel 6.12 --cpus 2 -- build/tests/bpf_something --gtest_filter='Ring.*'
   tools/vm run --kernel 6.12 --shell 'ls /sys/kernel/btf; dmesg | tail -3'
@@ -44,6 +45,9 @@ def _parser():
     run.add_argument("--out", metavar="DIR", help="bring what the guest leaves in /out here")
     run.add_argument("--shell", metavar="TEXT", help="run this shell text instead of a command")
     run.add_argument("command", nargs="*", metavar="COMMAND")
+    lanes = verbs.add_parser("lane", help="run the tree's tests in a guest, as ctest does")
+    lanes.add_argument("name", help="a lane of tests/vm/matrix.json: " + " ".join(lane.names()))
+    lanes.add_argument("--build", default="build", help="the build folder (default build)")
     return parser
 
 
@@ -101,6 +105,8 @@ def main(words):
             return _list()
         if options.verb == "fetch":
             return _fetch(options.kernels)
+        if options.verb == "lane":
+            return lane.run(options.name, options.build)
         return _run(options)
     except kernels.Unavailable as reason:
         print(f"vm: skipped: {reason}", file=sys.stderr)

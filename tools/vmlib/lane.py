@@ -1,0 +1,115 @@
+"""A lane: one guest that runs a set of the tree's test programs and reports each, in TAP."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+from vmlib import guest, kernels, lbr
+
+# Runs one program; keeps the log short unless it fails, but shows why what was skipped was skipped.
+_RUNNER = r"""
+number=0; bad=0
+one() { # name seconds command...
+  name=$1; limit=$2; shift 2
+  number=$((number + 1)); begin=$(cut -d. -f1 /proc/uptime)
+  timeout "$limit" "$@" > /vm/log 2>&1; status=$?
+  took=$(($(cut -d. -f1 /proc/uptime) - begin))
+  if [ $status = 0 ]; then echo "ok $number - $name ($took s)"; else echo "not ok $number - $name (status $status, $took s)"; bad=1; fi
+  if [ $status = 0 ]; then
+    grep -E '^(\[  PASSED|\[  SKIPPED \] .* test)|^\|' /vm/log | sed 's/^/#   /'
+    awk 'skipped { print "#   skipped: " $0; skipped = 0 } /: Skipped$/ { skipped = 1 }' /vm/log | sort | uniq -c
+  else
+    sed 's/^/#   /' /vm/log
+    dmesg | tail -5 | sed 's/^/#   dmesg: /'
+  fi
+}
+"""
+
+
+def names():
+    return [lane["name"] for lane in kernels.matrix()["lanes"]]
+
+
+def _find(name):
+    for lane in kernels.matrix()["lanes"]:
+        if lane["name"] == name:
+            return lane
+    raise SystemExit(f"vm: no lane {name!r}; there are: {' '.join(names())}")
+
+
+class _Test:
+    def __init__(self, description):
+        properties = {p["name"]: p["value"] for p in description.get("properties", [])}
+        self.name = description["name"]
+        self.command = description.get("command", [])
+        self.labels = properties.get("LABELS", [])
+        self.environment = properties.get("ENVIRONMENT", [])
+        self.timeout = int(properties.get("TIMEOUT", 120))
+
+
+def _tests(build):
+    listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True)
+    if listing.returncode:
+        raise SystemExit(f"vm: {build}: {listing.stderr.strip()}")
+    return {t["name"]: _Test(t) for t in json.loads(listing.stdout)["tests"]}
+
+
+def _chosen(lane, build):
+    """(name, seconds, command, environment) of what the lane runs."""
+    tests = _tests(build)
+    for name in lane.get("tests", []):
+        if name not in tests:
+            raise SystemExit(f"vm: lane {lane['name']} names {name}, which ctest does not know")
+    chosen = [t for t in tests.values() if t.name in lane.get("tests", []) or set(t.labels) & set(lane.get("labels", []))]
+    # Emulated code is slower than the machine's by an order of magnitude.
+    result = [(t.name, 3 * t.timeout, t.command, t.environment) for t in chosen]
+    for name in lane.get("guest", []):
+        result.append((name, 300, [os.path.join(build, "tests/vm/guest", name)], []))
+    return result
+
+
+def _left_out(test):
+    """GoogleTest's filter for one program: all but what matrix.json leaves out, which is printed with its reason."""
+    rows = [row for row in kernels.matrix()["leave_out"] if row["test"] == test]
+    for row in rows:
+        print(f"# {test}: without {row['cases']}: {row['why']}")
+    return "*-" + ":".join(row["cases"] for row in rows) if rows else "*"
+
+
+def run(name, build):
+    lane = _find(name)
+    build = os.path.abspath(build)
+    made = guest.Guest(kernels.find(lane["kernel"]), lane.get("cpus", 1), timeout=600)
+    made.stream = None
+    if "lbr" in lane:
+        lbr.attach(made, lane["lbr"], lane.get("params", ""))
+    made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
+    script = [_RUNNER]
+    chosen = _chosen(lane, build)
+    if not chosen:
+        raise kernels.Unavailable("this tree has no test for the lane")
+    for label, limit, command, environment in chosen:
+        made.files.append(command[0])
+        for pair in environment:
+            key, _, value = pair.partition("=")
+            if key == "BRINK_BINARY":
+                made.files.append(value)
+            script.append(f"export {key}={shlex.quote(value)}")
+        script.append(f"export GTEST_FILTER={shlex.quote(_left_out(label))}")
+        script.append(f"one {shlex.quote(label)} {limit} " + " ".join(shlex.quote(w) for w in command))
+    script.append(f'echo "1..{len(chosen)}"; exit $bad')
+    begin = time.monotonic()
+    status, text = made.run("\n".join(script) + "\n")
+    print(f"# lane {name}: kernel {kernels.get(made.kernel)['release']}, {lane.get('lbr', 'no')} branch hardware, "
+          f"{time.monotonic() - begin:.0f} s")
+    print(text, end="")
+    answered = len(re.findall(r"^(?:not )?ok \d", text, re.M))
+    if answered != len(chosen):
+        print(f"vm: {answered} of {len(chosen)} programs answered", file=sys.stderr)
+        return status or 1
+    return status
