@@ -35,6 +35,11 @@ bool WantsBranches(const perf_event_attr& attr) { return attr.sample_type & PERF
 
 std::string Denied(const perf_event_attr& attr, const PerfTarget& target, const OpenContext& context) {
   if (context.perfmon_capable) {
+    // Debian's patch: above 2 perf_event_open asks for CAP_SYS_ADMIN before it looks at anything else.
+    if (context.paranoid > 2 && target.pid <= 0) {
+      return absl::StrCat("kernel.perf_event_paranoid is ", context.paranoid, ", where CAP_PERFMON is not enough on Debian's kernels;",
+                          " run as root, or sysctl kernel.perf_event_paranoid=2");
+    }
     return target.pid > 0 ? absl::StrCat("the kernel or a security module refuses access to process ", target.pid)
                           : std::string("a security module or the container's seccomp profile refuses perf_event_open although CAP_PERFMON is held");
   }

@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import time
 
-from vmlib import image, kernels
+from vmlib import image, kernels, tsc
 
 TIMED_OUT = 124
 NO_RESULT = 125
@@ -78,7 +78,8 @@ class Guest:
                 file.truncate(1 << 20)
             drive += ["-object", f"memory-backend-file,id=bar,size=1M,share=on,mem-path={bar}", "-device",
                       "ivshmem-plain,memdev=bar", "-plugin", f"{self.plugin},bar={bar}"]
-        words = [f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
+        frequency = tsc.khz() if self.kernel["arch"] == "amd64" else None
+        words = [f"tsc_early_khz={frequency}" if frequency else "", f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
                  self.kernel["append"], append, self.append]
         result, console = os.path.join(work, "result"), os.path.join(work, "console")
         command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",

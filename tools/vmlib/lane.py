@@ -69,7 +69,8 @@ def _chosen(lane, build):
     # Emulated code is slower than the machine's by an order of magnitude.
     result = [(t.name, 3 * t.timeout, t.command, t.environment) for t in chosen]
     for name in lane.get("guest", []):
-        result.append((name, 300, [os.path.join(build, "tests/vm/guest", name)], []))
+        result.append((name, 300, [os.path.join(build, "tests/vm/guest", name)],
+                       ["BRINK_BINARY=" + os.path.join(build, "brink")]))
     return result
 
 

@@ -61,6 +61,8 @@ TEST(ExplainOpenError, ParanoidLevelAndSetcapLine) {
   EXPECT_THAT(Explain(EACCES, "cycles:u", {}, {.pid = 77}, {.paranoid = 2}), HasSubstr("process 77 belongs to another user"));
   EXPECT_THAT(Explain(EACCES, "cycles:u", {}, {.pid = 77}, {.paranoid = 4}), HasSubstr("needs 2"));
   EXPECT_THAT(Explain(EACCES, "cycles", {}, {.pid = -1, .cpu = 0}, {.perfmon_capable = true}), HasSubstr("security module"));
+  EXPECT_THAT(Explain(EACCES, "cycles", {}, {.pid = -1, .cpu = 0}, {.paranoid = 3, .perfmon_capable = true}),
+              HasSubstr("sysctl kernel.perf_event_paranoid=2"));
 }
 
 TEST(ExplainOpenError, CpuOfflineOrNotServed) {

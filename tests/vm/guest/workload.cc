@@ -1,6 +1,9 @@
 #include "workload.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
+
+#include "base/check.h"
 
 namespace brink::guest {
 namespace {
@@ -46,5 +49,19 @@ __attribute__((noinline, noclone)) void Workload(unsigned seed, char* memory) {
 
 extern "C" const char brink_workload_end[];
 uint64_t WorkloadEnd() { return reinterpret_cast<uint64_t>(brink_workload_end); }
+
+char* FreshMemory() {
+  void* memory = mmap(nullptr, kWorkloadPages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  BRINK_CHECK(memory != MAP_FAILED);
+  return static_cast<char*>(memory);
+}
+
+void Churn(const std::atomic<bool>& stop) {
+  for (unsigned seed = 0; !stop; seed++) {
+    char* memory = FreshMemory();
+    for (int i = 0; i < 20; i++) Workload(seed * 20 + i, memory);
+    munmap(memory, kWorkloadPages * 4096);
+  }
+}
 
 }  // namespace brink::guest

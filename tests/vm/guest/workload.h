@@ -1,6 +1,7 @@
 // Code whose branches are known or can be found out: every kind of branch, page faults, string instructions.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,5 +14,10 @@ inline constexpr int kWorkloadPages = 8;
 void Workload(unsigned seed, char* memory);
 // The address of Workload's last instruction, the syscall.
 uint64_t WorkloadEnd();
+
+// kWorkloadPages pages that were never touched.
+char* FreshMemory();
+// Page faults, system calls, timer interrupts and loops, until `stop`.
+void Churn(const std::atomic<bool>& stop);
 
 }  // namespace brink::guest
