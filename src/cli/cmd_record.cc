@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/record_options.h"
+#include "kernel/privileges.h"
 #include "session/report.h"
 
 namespace brink::cli {
@@ -24,6 +26,10 @@ class RecordCommand : public Command {
     const bool with_command = !parsed.rest.empty();
     auto request = MakeRecordRequest(options_, parsed.rest);
     if (!request.ok()) return FailedBefore(request.status(), with_command);
+    if (Status rights = RequireRecordingRights(CapSet::ReadEffective()); !rights.ok()) return FailedBefore(rights, with_command);
+    request->spec.session.keep_capabilities = RecordingCapabilities();
+    // Files that come later (rotation, the report) may lie in a folder of another user.
+    if (request->spec.file.rotating || !options_.json_path.empty()) request->spec.session.keep_capabilities->push_back(CAP_DAC_OVERRIDE);
     if (!options_.quiet && isatty(STDERR_FILENO)) request->spec.progress = ShowProgress;
     auto result = Record(request->spec, std::move(request->source));
     if (!result.ok()) return FailedBefore(result.status(), with_command);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kernel/privileges.h"
 #include "kernel/proc_task.h"
 #include "session/synth.h"
 
@@ -39,6 +40,8 @@ Status Session::Init(const SessionSpec& spec, std::unique_ptr<StackSource> sourc
   if (source_->traits().sampling_events) {
     RETURN_IF_ERROR(events_.Open(Plan(), [this](perf_event_attr* attr) { return source_->AmendEvent(attr); }, source_->program()));
   }
+  // Before the threads, which inherit it.
+  if (spec_.keep_capabilities) RETURN_IF_ERROR(DropPrivileges(*spec_.keep_capabilities));
   return StartThreads(consumer);
 }
 

@@ -45,6 +45,9 @@ struct SessionSpec {
   WriterOptions writer;
   bool enable = true;                    // false: Arm leaves the events disabled until Enable (-D)
   bool command_stdout_to_stderr = false;
+  // Set: everything else is given up for good once all is loaded and opened (kernel/privileges.h). For a process whose
+  // only work is this session.
+  std::optional<std::vector<int>> keep_capabilities;
 };
 
 class Session : private SourceContext, private DrainHandler {
