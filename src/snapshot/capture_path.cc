@@ -35,11 +35,19 @@ void SortRanges(std::vector<CodeRange>* ranges) {
 
 bool IsHookGlue(std::string_view function) {
   static constexpr std::string_view kPrefixes[] = {
-      "bpf_prog_", "bpf_trampoline_", "bpf_dispatcher_", "__bpf_prog_", "__bpf_tramp_", "__SCT__tp_func_", "__traceiter_", "__bpf_trace_",
-      "bpf_trace_run", "trace_call_bpf", "perf_trace_", "perf_call_bpf_", "perf_syscall_", "kprobe_", "kprobes_", "__kprobe_", "optimized_callback",
-      "opt_pre_handler", "aggr_pre_handler", "kretprobe_", "rethook_", "arch_rethook_", "ftrace_", "fprobe_", "__fprobe_", "arch_ftrace_",
-      "asm_exc_int3", "exc_int3", "do_int3", "uprobe_", "bpf_overflow_handler", "__perf_event_overflow", "perf_event_overflow", "bpf_get_branch_snapshot",
+      "bpf_trampoline_", "bpf_dispatcher_", "__bpf_prog_enter", "__bpf_prog_exit", "__bpf_tramp_", "__SCT__tp_func_", "__traceiter_", "__bpf_trace_",
+      "bpf_trace_run", "trace_call_bpf", "perf_trace_", "perf_call_bpf_", "perf_syscall_", "kprobe_ftrace_handler", "kprobe_int3_handler",
+      "kprobe_dispatcher", "kprobe_perf_func", "kprobe_multi_link_", "optimized_callback", "opt_pre_handler", "aggr_pre_handler", "kretprobe_",
+      "__kretprobe_", "rethook_", "arch_rethook_", "ftrace_regs_c", "ftrace_caller", "ftrace_trampoline", "ftrace_ops_", "fprobe_", "__fprobe_",
+      "arch_ftrace_ops_", "asm_exc_int3", "exc_int3", "do_int3", "uprobe_dispatcher", "uretprobe_dispatcher", "uprobe_perf_func", "uprobe_notify_resume",
+      "bpf_overflow_handler", "__perf_event_overflow", "perf_event_overflow", "bpf_get_branch_snapshot",
   };
+  // A compiled program is called bpf_prog_TAG_NAME; bpf_prog_test_run and its like are ordinary code.
+  constexpr std::string_view kProgram = "bpf_prog_";
+  if (function.substr(0, kProgram.size()) == kProgram) {
+    std::string_view tag = function.substr(kProgram.size(), 16);
+    return tag.size() == 16 && tag.find_first_not_of("0123456789abcdef") == tag.npos;
+  }
   return StartsWithAny(function, kPrefixes);
 }
 

@@ -22,7 +22,10 @@ StatusOr<KernelCode> KernelCode::Parse(std::string_view text) {
   for (const symbol::KernelSymbol& symbol : kallsyms.symbols) {
     if (!code.ranges_.empty()) {
       CodeRange& last = code.ranges_.back();
-      if (symbol.address == last.start) continue;  // an alias: the first name stands
+      if (symbol.address == last.start) {
+        code.aliases_.emplace_back(symbol.name, code.ranges_.size() - 1);
+        continue;
+      }
       last.end = std::min(symbol.address, last.start + kLongestFunction);
     }
     code.ranges_.push_back({symbol.address, symbol.address + 4096, symbol.name});
@@ -44,6 +47,9 @@ std::optional<CodeRange> KernelCode::Find(uint64_t address) const {
 std::optional<CodeRange> KernelCode::FindFunction(std::string_view name) const {
   for (const CodeRange& range : ranges_) {
     if (range.name == name) return range;
+  }
+  for (const auto& [alias, index] : aliases_) {
+    if (alias == name) return ranges_[index];
   }
   return std::nullopt;
 }

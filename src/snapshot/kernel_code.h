@@ -20,6 +20,7 @@ class KernelCode {
 
  private:
   std::vector<CodeRange> ranges_;  // sorted
+  std::vector<std::pair<std::string, size_t>> aliases_;  // further names, with their index in ranges_
 };
 
 // Where the kernel put a loaded program (its subprograms too). Needs its descriptor.

@@ -19,7 +19,7 @@ const std::vector<CodeRange> kCode = {
     {kK + 0x1000, kK + 0x2000, "__x64_sys_getppid"},      {kK + 0x2000, kK + 0x3000, "__rcu_read_unlock"},
     {kK + 0x3000, kK + 0x4000, "__bpf_prog_enter_recur"}, {kK + 0x4000, kK + 0x5000, "migrate_disable"},
     {kK + 0x5000, kK + 0x6000, "asm_sysvec_apic_timer"},  {kK + 0x6000, kK + 0x7000, "entry_SYSCALL_64"},
-    {kK + 0x8000, kK + 0x9000, "bpf_trampoline_1"},       {kK + 0x9000, kK + 0xa000, "bpf_prog_cafe_cal_fexit"},
+    {kK + 0x8000, kK + 0x9000, "bpf_trampoline_1"},       {kK + 0x9000, kK + 0xa000, "bpf_prog_0123456789abcdef_cal_fexit"},
 };
 std::optional<CodeRange> Lookup(uint64_t address) {
   for (const CodeRange& range : kCode) {
@@ -140,10 +140,10 @@ TEST(CapturePath, AUserOnlyStackHasNothingToTrim) {
 }
 
 TEST(IsHookGlue, KnowsTrampolinesAndNotOrdinaryCode) {
-  for (const char* name : {"bpf_trampoline_6442508123", "__bpf_prog_enter_recur", "__traceiter_sys_enter", "kprobe_ftrace_handler", "asm_exc_int3"}) {
+  for (const char* name : {"bpf_trampoline_6442508123", "bpf_prog_0123456789abcdef_x", "__bpf_prog_enter_recur", "__traceiter_sys_enter", "kprobe_ftrace_handler", "asm_exc_int3"}) {
     EXPECT_TRUE(IsHookGlue(name)) << name;
   }
-  for (const char* name : {"schedule", "bpf_map_update_elem_kern", "do_syscall_64"}) EXPECT_FALSE(IsHookGlue(name)) << name;
+  for (const char* name : {"schedule", "bpf_prog_test_run_tracing", "uprobe_mmap", "do_syscall_64"}) EXPECT_FALSE(IsHookGlue(name)) << name;
 }
 
 TEST(KernelCode, FindsFunctionsByAddressAndName) {
@@ -154,6 +154,7 @@ TEST(KernelCode, FindsFunctionsByAddressAndName) {
   EXPECT_EQ(code->Find(0xffffffff81001fff)->name, "first");
   EXPECT_EQ(code->Find(0xffffffffc0400010)->name, "bpf_prog_1_x");
   EXPECT_EQ(code->FindFunction("second")->start, 0xffffffff81002000);
+  EXPECT_EQ(code->FindFunction("alias")->start, 0xffffffff81001000);
   EXPECT_FALSE(code->Find(0x1000));
   EXPECT_FALSE(code->FindFunction("third"));
 }
