@@ -13,7 +13,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "base/strings.h"
-#include "kernel/cgroup_mounts.h"
+#include "kernel/cgroup_hierarchies.h"
 #include "kernel/tracefs.h"
 #include "probe/prober.h"
 
@@ -125,16 +125,16 @@ Finding ProbeSigtrap(Prober&) {
 }
 
 Finding ProbeCgroupV2(Prober&) {
-  CgroupMounts mounts = CgroupMounts::Read();
+  CgroupHierarchies mounts = CgroupHierarchies::Read();
   if (mounts.v2.empty()) return Finding::Off("no cgroup2 mount", "mount -t cgroup2 none /sys/fs/cgroup");
   return Finding::On(mounts.v2 + (mounts.v1.empty() ? "" : " (hybrid: v1 hierarchies beside it)"));
 }
 
 Finding ProbeCgroupV1(Prober&) {
-  CgroupMounts mounts = CgroupMounts::Read();
+  CgroupHierarchies mounts = CgroupHierarchies::Read();
   if (mounts.v1.empty()) return Finding::Off("none: cgroup v2 only");
   std::string names, apart;
-  for (const CgroupMounts::V1& mount : mounts.v1) {
+  for (const CgroupHierarchies::V1& mount : mounts.v1) {
     absl::StrAppend(&names, names.empty() ? "" : " ", mount.controllers);
     if (mount.own_path != mounts.own_v2_path) absl::StrAppend(&apart, apart.empty() ? "" : " ", mount.controllers);
   }
@@ -142,7 +142,7 @@ Finding ProbeCgroupV1(Prober&) {
 }
 
 Finding ProbeCgroupEvents(Prober&) {
-  CgroupMounts mounts = CgroupMounts::Read();
+  CgroupHierarchies mounts = CgroupHierarchies::Read();
   // Exactly one hierarchy has the perf_event controller: a v1 mount that names it, else v2 (where it is implicit).
   std::string folder = mounts.PerfEventFolder();
   if (folder.empty()) return Finding::Off("no mounted hierarchy has the perf_event controller", "mount a cgroup2 file system");

@@ -7,7 +7,7 @@
 
 namespace brink {
 
-struct CgroupMounts {
+struct CgroupHierarchies {
   struct V1 {
     std::string controllers;  // "cpu,cpuacct", "name=systemd"
     std::string mount;        // folder of the hierarchy
@@ -21,9 +21,9 @@ struct CgroupMounts {
   // Folder of this process's group on the hierarchy that has perf_event; "" where none is mounted.
   std::string PerfEventFolder() const;
 
-  static CgroupMounts Read();
+  static CgroupHierarchies Read();
   // From the texts of /proc/self/mountinfo and /proc/self/cgroup. Pure.
-  static CgroupMounts Parse(std::string_view mountinfo, std::string_view cgroup);
+  static CgroupHierarchies Parse(std::string_view mountinfo, std::string_view cgroup);
 };
 
 }  // namespace brink

@@ -1,4 +1,4 @@
-#include "kernel/cgroup_mounts.h"
+#include "kernel/cgroup_hierarchies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@ constexpr char kHybridMounts[] =
     "33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 constexpr char kHybridOwn[] = "4:perf_event:/group/a\n3:cpu,cpuacct:/\n0::/group\n";
 
-TEST(CgroupMounts, HybridHasPerfEventOnV1) {
-  CgroupMounts mounts = CgroupMounts::Parse(kHybridMounts, kHybridOwn);
+TEST(CgroupHierarchies, HybridHasPerfEventOnV1) {
+  CgroupHierarchies mounts = CgroupHierarchies::Parse(kHybridMounts, kHybridOwn);
   EXPECT_EQ(mounts.v2, "/sys/fs/cgroup/unified");
   EXPECT_EQ(mounts.own_v2_path, "/group");
   ASSERT_EQ(mounts.v1.size(), 2u);
@@ -24,19 +24,19 @@ TEST(CgroupMounts, HybridHasPerfEventOnV1) {
   EXPECT_EQ(mounts.PerfEventFolder(), "/sys/fs/cgroup/perf_event/group/a");
 }
 
-TEST(CgroupMounts, UnifiedHasItImplicitly) {
-  CgroupMounts mounts = CgroupMounts::Parse("33 30 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/user.slice\n");
+TEST(CgroupHierarchies, UnifiedHasItImplicitly) {
+  CgroupHierarchies mounts = CgroupHierarchies::Parse("33 30 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/user.slice\n");
   EXPECT_TRUE(mounts.v1.empty());
   EXPECT_EQ(mounts.PerfEventFolder(), "/sys/fs/cgroup/user.slice");
 }
 
-TEST(CgroupMounts, OutsideOfTheNamespaceMeansItsRoot) {
-  CgroupMounts mounts = CgroupMounts::Parse("33 30 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/../other\n");
+TEST(CgroupHierarchies, OutsideOfTheNamespaceMeansItsRoot) {
+  CgroupHierarchies mounts = CgroupHierarchies::Parse("33 30 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/../other\n");
   EXPECT_EQ(mounts.PerfEventFolder(), "/sys/fs/cgroup");
 }
 
-TEST(CgroupMounts, NoneMounted) {
-  CgroupMounts mounts = CgroupMounts::Parse("", "garbage\n0::/\n");
+TEST(CgroupHierarchies, NoneMounted) {
+  CgroupHierarchies mounts = CgroupHierarchies::Parse("", "garbage\n0::/\n");
   EXPECT_EQ(mounts.v2, "");
   EXPECT_EQ(mounts.PerfEventFolder(), "");
 }

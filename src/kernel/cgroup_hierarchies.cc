@@ -1,4 +1,4 @@
-#include "kernel/cgroup_mounts.h"
+#include "kernel/cgroup_hierarchies.h"
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -21,15 +21,15 @@ std::string Join(const std::string& mount, const std::string& path) {
 
 }  // namespace
 
-std::string CgroupMounts::PerfEventFolder() const {
+std::string CgroupHierarchies::PerfEventFolder() const {
   for (const V1& mount : v1) {
     if (HasController(mount.controllers, "perf_event")) return Join(mount.mount, mount.own_path);
   }
   return v2.empty() || perf_event_on_v1 ? "" : Join(v2, own_v2_path);
 }
 
-CgroupMounts CgroupMounts::Parse(std::string_view mountinfo, std::string_view cgroup) {
-  CgroupMounts mounts;
+CgroupHierarchies CgroupHierarchies::Parse(std::string_view mountinfo, std::string_view cgroup) {
+  CgroupHierarchies mounts;
   struct Own {
     std::string controllers, path;
   };
@@ -63,7 +63,7 @@ CgroupMounts CgroupMounts::Parse(std::string_view mountinfo, std::string_view cg
   return mounts;
 }
 
-CgroupMounts CgroupMounts::Read() {
+CgroupHierarchies CgroupHierarchies::Read() {
   auto mountinfo = ReadFile("/proc/self/mountinfo");
   auto cgroup = ReadFile("/proc/self/cgroup");
   return Parse(mountinfo.ok() ? *mountinfo : "", cgroup.ok() ? *cgroup : "");
