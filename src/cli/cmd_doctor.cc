@@ -8,6 +8,7 @@
 #include "cli/version.h"
 #include "probe/probe.h"
 #include "probe/report.h"
+#include "snapshot/calibrate.h"
 
 namespace brink::cli {
 namespace {
@@ -16,6 +17,32 @@ uint64_t Now(clockid_t clock) {
   struct timespec now = {};
   ::clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Fires a hook of each kind that works here; on hardware some 50 ms each.
+std::vector<BurntEntries> MeasureBurnt(const FeatureSet& features) {
+  constexpr struct {
+    HookKind kind;
+    Feature needs;
+  } kHooks[] = {{HookKind::kRawTp, Feature::kBpfRawTp},   {HookKind::kTpBtf, Feature::kBpfTpBtf},
+                {HookKind::kTracepoint, Feature::kBpfTracepoint}, {HookKind::kKprobe, Feature::kBpfKprobe},
+                {HookKind::kKprobeMulti, Feature::kBpfKprobeMulti}, {HookKind::kFentry, Feature::kBpfFentry},
+                {HookKind::kFexit, Feature::kBpfFexit}, {HookKind::kPerfEvent, Feature::kBpfPerfEvent}};
+  std::vector<BurntEntries> out;
+  for (const auto& hook : kHooks) {
+    BurntEntries burnt{.hook = std::string(HookKindName(hook.kind))};
+    Status possible = features.Require(Feature::kBranchSnapshotLive);
+    if (possible.ok()) possible = features.Require(hook.needs);
+    auto measured = possible.ok() ? Calibrate(hook.kind) : StatusOr<Calibration>(possible);
+    if (measured.ok()) {
+      burnt = {burnt.hook, "", measured->burnt_least, measured->burnt_most, measured->depth, measured->runs, {}};
+      for (const CodeRange& function : measured->path.functions()) burnt.functions.push_back(function.name);
+    } else {
+      burnt.failed = Message(measured.status());
+    }
+    out.push_back(std::move(burnt));
+  }
+  return out;
 }
 
 class DoctorCommand : public Command {
@@ -31,6 +58,7 @@ class DoctorCommand : public Command {
     FeatureSet features = ProbeFeatures({.overrides = overrides});
     DoctorReport report{.features = features, .version = VersionLine(), .took_ns = Now(CLOCK_MONOTONIC) - begin,
                         .realtime_ns = realtime, .monotonic_ns = begin};
+    if (calibrate_) report.burnt = MeasureBurnt(features);
     std::string text = json_ ? DoctorJson(report) : DoctorText(report, verbose_);
     RETURN_IF_ERROR(Put(text));
     if (!needed_.empty()) RETURN_IF_ERROR(features.Require(*ParseFeature(needed_)));
@@ -44,7 +72,7 @@ class DoctorCommand : public Command {
     return WriteAll(fd.get(), text.data(), text.size());
   }
 
-  bool json_ = false, verbose_ = false;
+  bool json_ = false, verbose_ = false, calibrate_ = false;
   std::string json_file_, needed_;
   Overrides fakes_;
   CommandSpec spec_{
@@ -64,6 +92,8 @@ class DoctorCommand : public Command {
                  return OkStatus();
                }},
               {.letter = 'v', .name = "verbose", .group = "Output", .help = "Figures of features that work, too.", .set = StoreFlag(&verbose_)},
+              {.name = "calibrate", .group = "Output",
+               .help = "Measures how many entries of a branch snapshot the capture itself burns, for each kind of hook.", .set = StoreFlag(&calibrate_)},
               {.name = "need", .value = Value::kRequired, .meta = "FEATURE", .group = "Output",
                .help = "Fail (status 1, one line on stderr) unless FEATURE works: for scripts.", .set = StoreString(&needed_)},
               {.name = "fake", .value = Value::kRequired, .meta = "FEATURE=on|off", .group = "Tests",

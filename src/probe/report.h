@@ -7,12 +7,21 @@
 
 namespace brink {
 
+// What a capture burns at one kind of hook (doctor --calibrate).
+struct BurntEntries {
+  std::string hook;      // "raw_tp"
+  std::string failed;    // "" or why it could not be measured
+  int least = 0, most = 0, depth = 0, runs = 0;
+  std::vector<std::string> functions;
+};
+
 struct DoctorReport {
   const FeatureSet& features;
   std::string version;       // of brink
   uint64_t took_ns = 0;
   uint64_t realtime_ns = 0;  // of the probing
   uint64_t monotonic_ns = 0;
+  std::vector<BurntEntries> burnt;  // empty: not measured
 };
 
 // One line a feature by group, off ones with reason and remedy; then rights and the source that auto takes.

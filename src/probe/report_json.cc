@@ -53,6 +53,20 @@ Json CapabilitiesJson(const MachineFacts& facts) {
   return out;
 }
 
+Json BurntJson(const std::vector<BurntEntries>& hooks) {
+  if (hooks.empty()) return nullptr;
+  Json out = Json::array();
+  for (const BurntEntries& hook : hooks) {
+    if (!hook.failed.empty()) {
+      out.push_back({{"hook", hook.hook}, {"reason", hook.failed}, {"least", nullptr}, {"most", nullptr}, {"depth", nullptr}, {"runs", 0}, {"functions", Json::array()}});
+    } else {
+      out.push_back({{"hook", hook.hook}, {"reason", nullptr}, {"least", hook.least}, {"most", hook.most}, {"depth", hook.depth}, {"runs", hook.runs},
+                     {"functions", hook.functions}});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string DoctorJson(const DoctorReport& report) {
@@ -77,6 +91,7 @@ std::string DoctorJson(const DoctorReport& report) {
               {"capabilities", CapabilitiesJson(report.features.facts())},
               {"setcap", SetcapLine()},
               {"features", features},
+              {"burnt", BurntJson(report.burnt)},
               {"auto_source", {{"name", OrNull(choice.name)}, {"reason", choice.reason}}},
               {"took_ns", report.took_ns}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

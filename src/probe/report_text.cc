@@ -54,6 +54,24 @@ std::string Rights(const MachineFacts& facts) {
   return out;
 }
 
+std::string Burnt(const std::vector<BurntEntries>& hooks) {
+  if (hooks.empty()) return "";
+  bool none = std::all_of(hooks.begin(), hooks.end(), [&](const BurntEntries& hook) { return hook.failed == hooks[0].failed && !hook.failed.empty(); });
+  if (none) return "\nsnapshots: not measured: " + hooks[0].failed + "\n";
+  std::string out = "\nsnapshots: entries of a stack that the capture itself burns (trimmed by address)\n";
+  for (const BurntEntries& hook : hooks) {
+    if (!hook.failed.empty()) {
+      absl::StrAppendFormat(&out, "  %-14s not measured: %s\n", hook.hook, hook.failed);
+      continue;
+    }
+    std::string range = hook.least == hook.most ? absl::StrCat(hook.least) : absl::StrCat(hook.least, " to ", hook.most);
+    absl::StrAppendFormat(&out, "  %-14s %s of %d in %d snapshots:", hook.hook, range, hook.depth, hook.runs);
+    for (const std::string& function : hook.functions) absl::StrAppend(&out, " ", function);
+    out += "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::span<const CapabilityUse> CapabilityUses() { return kUses; }
@@ -75,6 +93,7 @@ std::string DoctorText(const DoctorReport& report, bool verbose) {
     on += finding.on;
   }
   absl::StrAppend(&out, "\n", Rights(facts));
+  out += Burnt(report.burnt);
   SourceChoice choice = report.features.AutoSource();
   absl::StrAppend(&out, "\n--source auto takes ", choice.name.empty() ? "nothing" : choice.name, ": ", choice.reason, "\n");
   absl::StrAppendFormat(&out, "%d of %d features work; probed in %s\n", on, all, FormatDuration(report.took_ns));

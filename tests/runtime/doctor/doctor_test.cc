@@ -112,6 +112,12 @@ TEST(Doctor, NeedFailsWithTheReason) {
   EXPECT_EQ(RunBrink({"doctor", "--need", "bpf.loop", "--fake", "bpf.loop=on"}).status, 0);
 }
 
+TEST(Doctor, CalibrationSaysWhyThereIsNone) {
+  ProcessResult result = RunBrink({"doctor", "--calibrate", "--fake", "branch.snapshot=off"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("snapshots: not measured: branch.snapshot does not work here"));
+}
+
 TEST(Doctor, TwoCapabilitiesAreEnough) {
   if (!Root()) GTEST_SKIP() << "needs root and setpriv to drop rights";
   SKIP_UNLESS("bpf.perf_event");
