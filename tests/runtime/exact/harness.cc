@@ -1,0 +1,66 @@
+#include "harness.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "support/process.h"
+
+namespace brink::exact_test {
+namespace {
+
+pid_t Start(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = ::fork();
+  BRINK_CHECK(pid >= 0);
+  if (pid == 0) {
+    int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd : {0, 1, 2}) ::dup2(null, fd);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  return pid;
+}
+
+}  // namespace
+
+std::string TargetPath() { return BRINK_EXACT_TARGET; }
+
+pid_t StartTarget(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {TargetPath()};
+  all.insert(all.end(), words.begin(), words.end());
+  return Start(all);
+}
+
+pid_t StartBrink(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {testing_support::BrinkBinary()};
+  all.insert(all.end(), words.begin(), words.end());
+  return Start(all);
+}
+
+void SleepMs(double ms) {
+  struct timespec pause = {static_cast<time_t>(ms / 1000), static_cast<long>(ms * 1e6) % 1'000'000'000};
+  ::nanosleep(&pause, nullptr);
+}
+
+int WaitFor(pid_t pid, double seconds) {
+  for (int i = 0; i < seconds * 200; ++i) {
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    SleepMs(5);
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  return -1;
+}
+
+bool Thorough() { return std::getenv("BRINK_LONG") != nullptr; }
+
+}  // namespace brink::exact_test
