@@ -23,6 +23,12 @@ brink_always_inline void add(__u32 id, __u64 start_boottime)
 		brink_count(BRINK_CNT_TASKS_LOST);
 }
 
+/* A function of its own, so that the object's BTF describes the record (tests compare it with the header). */
+static __attribute__((noinline)) int send(struct brink_task_event *event)
+{
+	return brink_ring_send(event, sizeof(*event));
+}
+
 brink_always_inline void tell(enum brink_task_what what, struct task_struct *task, __u32 parent_tgid)
 {
 	struct brink_task_event event = {};
@@ -38,7 +44,7 @@ brink_always_inline void tell(enum brink_task_what what, struct task_struct *tas
 	event.tid = BPF_CORE_READ(task, pid);
 	event.parent_tgid = parent_tgid;
 	event.what = what;
-	brink_ring_send(&event, sizeof(event));
+	send(&event);
 }
 
 /* args: parent, child. The child has not run yet. */

@@ -18,6 +18,7 @@ struct mm_struct;
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
 	__u64 start_boottime;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;

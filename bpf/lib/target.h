@@ -6,6 +6,9 @@
 #include "brink_task.h"
 #include "lib/base.h"
 
+/* include/linux/sched.h: forked and not executed anything yet. */
+#define BRINK_PF_FORKNOEXEC 0x00000040
+
 /* Ticks of `task`'s process leader, as the set is keyed (see struct brink_task_entry). */
 brink_always_inline __u64 brink_leader_start(const struct task_struct *task)
 {
@@ -21,6 +24,9 @@ brink_always_inline int brink_target_has_current(const struct task_struct *task)
 	const struct brink_task_entry *entry;
 	__u32 id;
 
+	/* Until its exec the command's process is a copy of brink, whose mappings no file tells. */
+	if (brink_cfg.command_tgid && task->tgid == (int)brink_cfg.command_tgid && (task->flags & BRINK_PF_FORKNOEXEC))
+		return 0;
 	switch (brink_cfg.target_mode) {
 	case BRINK_TARGET_TGIDS:
 		id = task->tgid;

@@ -97,6 +97,12 @@ Status UseNone(const RecordOptions& options, RecordRequest* request) {
   return OkStatus();
 }
 
+// What is to be proved before a source is chosen: as little as decides.
+std::vector<Feature> FeaturesOf(std::string_view source) {
+  if (source == "auto" || source == "lbr") return {Feature::kBtf, Feature::kSourceLbr};
+  return {Feature::kBtf};
+}
+
 }  // namespace
 
 Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events) {
@@ -107,6 +113,9 @@ Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events)
 }
 
 Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
+  ASSIGN_OR_RETURN(Overrides overrides, OverridesFromEnv());
+  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = FeaturesOf(options.source)});
+  RETURN_IF_ERROR(features.Require(Feature::kBtf));
   if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
   if (options.source == "none") return UseNone(options, request);
   if (options.source == "hop" || options.source == "step") return UseExact(options, options.source == "hop", request);
@@ -114,8 +123,6 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   if (options.source != "lbr" && options.source != "auto") {
     return InvalidArgument("--source: '" + EscapeForTerminal(options.source) + "' is none of auto, lbr, walk, hop, step, none");
   }
-  ASSIGN_OR_RETURN(Overrides overrides, OverridesFromEnv());
-  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kSourceLbr}});
   if (features.Has(Feature::kSourceLbr)) return UseLbr(options, request);
   if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
   request->notes.push_back("source walk, as there is no branch hardware: " + features.Get(Feature::kSourceLbr).reason);

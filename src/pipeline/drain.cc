@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/check.h"
@@ -14,6 +15,10 @@ namespace {
 
 // Rounds at the end until the rings stay empty; in-flight records of other CPUs need one or two.
 constexpr int kLastRounds = 3;
+
+// Longest way of a side-band record from its time stamp into its ring: the kernel writes it at once. Must be well below
+// max_delay_ns, by which round marks are spaced.
+constexpr uint64_t kInFlightNs = 2'000'000;
 
 }  // namespace
 
@@ -121,6 +126,7 @@ void Drain::Run() {
       stop = stop_;
       requests.swap(requests_);
     }
+    if (std::find(requests.begin(), requests.end(), Control::kRotate) != requests.end()) handler_.OnRotating();
     Round(false);
     for (Control control : requests) {
       HandOver();
@@ -136,7 +142,7 @@ void Drain::Run() {
 
 void Drain::Round(bool last) {
   const uint64_t begin = MonotonicNs();
-  DrainSideBand();
+  DrainSideBand(last ? UINT64_MAX : begin - kInFlightNs);
   DrainBpf();
   DrainInjected();
   const uint64_t end = MonotonicNs();
@@ -154,7 +160,7 @@ void Drain::Round(bool last) {
   }
 }
 
-void Drain::DrainSideBand() {
+void Drain::DrainSideBand(uint64_t until_ns) {
   // Copied, so that handlers run without the lock and a ring removed meanwhile lives until the round is over.
   std::vector<std::shared_ptr<PerfRing>> rings;
   {
@@ -162,9 +168,10 @@ void Drain::DrainSideBand() {
     rings = perf_rings_;
   }
   for (auto& ring : rings) {
-    bool sound = ring->Drain([this](std::span<const std::byte> record) { handler_.OnSideBand(record, *this); });
+    bool sound = ring->Drain([this](std::span<const std::byte> record) { merge_.Add(record); });
     if (!sound) ledger_.CountLost(LossCause::kSideBand, 1, 0);
   }
+  merge_.Release(until_ns, [this](std::span<const std::byte> record) { handler_.OnSideBand(record, *this); });
 }
 
 void Drain::DrainBpf() {

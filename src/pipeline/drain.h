@@ -17,6 +17,7 @@
 #include "pipeline/ledger.h"
 #include "pipeline/perf_ring.h"
 #include "pipeline/pool.h"
+#include "pipeline/side_band_merge.h"
 
 namespace brink {
 
@@ -41,6 +42,8 @@ class DrainHandler {
   virtual void OnOtherRecord(std::span<const std::byte> record) = 0;
   // After each round; `last`: producers are quiet and everything has been drained.
   virtual void OnTick(uint64_t now_ns, bool last, RecordSink& sink) = 0;
+  // A new file will begin after the next round: the last moment to look at processes that may end meanwhile.
+  virtual void OnRotating() = 0;
   // The writer goes on in a new file from here: what it must know beforehand goes into `sink`.
   virtual void OnNewFile(RecordSink& sink) = 0;
 };
@@ -85,7 +88,8 @@ class Drain : private RecordSink {
  private:
   void Run();
   void Round(bool last);
-  void DrainSideBand();
+  // Records up to `until_ns` go to the handler, of all rings in order of time.
+  void DrainSideBand(uint64_t until_ns);
   void DrainBpf();
   void DrainInjected();
   void TakeRingRecord(std::span<const std::byte> record);
@@ -106,6 +110,7 @@ class Drain : private RecordSink {
   UniqueFd epoll_, wake_;
   std::thread thread_;
   std::unique_ptr<Buffer> current_;  // drain thread
+  SideBandMerge merge_;              // drain thread
   bool current_reserved_ = false;    // drain thread: `current_` is the one kept for side-band records
   uint64_t last_mark_end_ns_ = 0;    // drain thread
   bool patient_ = false;             // before Start

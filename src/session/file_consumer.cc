@@ -257,8 +257,10 @@ Status FileConsumer::Finish() {
   Status status = writer_->Finish(std::move(ids));
   MutexLock lock(mutex_);
   current_bytes_ = writer_->size();
-  if (MayRecover(status)) disk_full_ = true;
-  return status;
+  if (!MayRecover(status)) return status;
+  // The data is whole; what was lost is counted, and --repair writes the feature sections when there is room.
+  disk_full_ = true;
+  return OkStatus();
 }
 
 void FileConsumer::CountSample(const SampleView& sample) {

@@ -73,7 +73,7 @@ std::string ReportText(const RecordResult& result, const ReportOptions& options)
   text += " ]\n";
   std::string lost = LossText(result);
   text += lost.empty() ? "  lost: nothing\n" : "  lost: " + lost + "\n";
-  if (result.disk_was_full) text += "  the disk was full for a time\n";
+  if (result.disk_was_full) text += "  the disk was full for a time; if feature sections are missing: brink report --repair\n";
   if (result.books.tasks_lost) text += "  not followed (task set full): " + Grouped(result.books.tasks_lost) + " processes\n";
   if (result.books.without_stack) text += "  samples without a branch stack: " + Grouped(result.books.without_stack) + "\n";
   for (const StatLine& line : result.source_stats) {

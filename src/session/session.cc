@@ -64,6 +64,7 @@ Status Session::ChooseMode(brink_bpf_config* config) {
                   (traits.id == BRINK_SOURCE_REPLAY ? BRINK_CFG_REPLAY : 0) |
                   (spec_.target.follow_children ? 0 : BRINK_CFG_NO_CHILDREN);
   config->period_ns = static_cast<uint32_t>(std::min<uint64_t>(period_ns(), UINT32_MAX));
+  config->command_tgid = child_ ? static_cast<uint32_t>(child_->pid()) : 0;
   config->target_mode = BRINK_TARGET_ALL;
   inherit_ = spec_.target.inherit_only;
   if (inherit_ && target_.tasks.empty()) return InvalidArgument("inherited events need a command, -p or -t");
@@ -194,9 +195,14 @@ void Session::Synthesize(RecordSink& sink, uint64_t time_ns) {
   Synthesizer synth(sink);
   synth.Kernel();
   synth.BpfPrograms();
-  std::vector<pid_t> processes = filter_->follow_all() ? ListProcesses() : filter_->followed();
-  for (pid_t pid : processes) synth.Process(pid, time_ns);
+  for (pid_t pid : KnownProcesses()) {
+    // Before its exec the command is a copy of brink; readers that keep the first mapping of a file would keep ours.
+    if (armed_ns_ == 0 && child_ && pid == child_->pid()) continue;
+    synth.Process(pid, time_ns);
+  }
 }
+
+std::vector<pid_t> Session::KnownProcesses() const { return filter_->follow_all() ? ListProcesses() : filter_->followed(); }
 
 Status Session::Arm() {
   RETURN_IF_ERROR(source_->Start(*this));
@@ -317,6 +323,20 @@ void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
   told_ = books;
 }
 
-void Session::OnNewFile(RecordSink& sink) { Synthesize(sink, 0); }
+void Session::OnRotating() {
+  before_rotation_.clear();
+  for (pid_t pid : KnownProcesses()) Synthesizer(before_rotation_[pid]).Process(pid, 0);
+}
+
+// Between the last round of the old file and this moment processes may have ended whose last samples are still to come.
+void Session::OnNewFile(RecordSink& sink) {
+  for (const auto& [pid, records] : before_rotation_) {
+    auto stat = ReadTaskStat(pid);
+    // A zombie has a name and no mappings any more.
+    if (!stat.ok() || stat->state == 'Z' || stat->state == 'X') records.Replay(sink);
+  }
+  before_rotation_.clear();
+  Synthesize(sink, 0);
+}
 
 }  // namespace brink

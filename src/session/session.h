@@ -50,6 +50,22 @@ struct SessionSpec {
   std::optional<std::vector<int>> keep_capabilities;
 };
 
+// A sink that keeps records in memory.
+class SavedRecords : public RecordSink {
+ public:
+  bool PutPerfRecord(std::span<const std::byte> record) override {
+    records_.emplace_back(record.begin(), record.end());
+    return true;
+  }
+  void PutLost(LossCause, const Loss&, uint64_t) override {}
+  void Replay(RecordSink& sink) const {
+    for (const auto& record : records_) sink.PutPerfRecord(record);
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> records_;
+};
+
 class Session : private SourceContext, private DrainHandler {
  public:
   // `consumer` outlives the session. Order inside: resolve the target, fork the command, side-band rings, BPF, events
@@ -100,6 +116,7 @@ class Session : private SourceContext, private DrainHandler {
   SamplingPlan Plan() const;
   Status StartThreads(Consumer& consumer);
   void Synthesize(RecordSink& sink, uint64_t time_ns);
+  std::vector<pid_t> KnownProcesses() const;
   CpuTime ReadTargetTime() const;
 
   // SourceContext
@@ -115,6 +132,7 @@ class Session : private SourceContext, private DrainHandler {
   void OnSample(const brink_sample& sample) override;
   void OnOtherRecord(std::span<const std::byte> record) override;
   void OnTick(uint64_t now_ns, bool last, RecordSink& sink) override;
+  void OnRotating() override;
   void OnNewFile(RecordSink& sink) override;
 
   SessionSpec spec_;
@@ -136,6 +154,7 @@ class Session : private SourceContext, private DrainHandler {
   std::map<int, int> ring_of_cpu_;                      // CPU -> fd of its side-band ring
   uint64_t side_band_overflows_ = 0;                    // drain thread
   uint64_t resynced_ = 0;                               // drain thread: overflows already answered
+  std::map<pid_t, SavedRecords> before_rotation_;       // drain thread
   Books told_;                                          // drain thread: losses already put into the stream
   uint64_t counted_ns_ = 0;                             // drain thread
 
@@ -149,7 +168,8 @@ class Session : private SourceContext, private DrainHandler {
 
   CpuTime time_before_;
   std::optional<CpuTime> busy_;
-  uint64_t armed_ns_ = 0, stopped_ns_ = 0;
+  std::atomic<uint64_t> armed_ns_ = 0;  // the drain reads it
+  uint64_t stopped_ns_ = 0;
 };
 
 }  // namespace brink

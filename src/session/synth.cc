@@ -53,7 +53,8 @@ void Synthesizer::Put(size_t size) {
 }
 
 void Synthesizer::Kernel() {
-  auto text = ReadKernelText();
+  // Where the text lies never changes, and finding it means reading 200,000 symbols.
+  static const std::optional<KernelText> text = ReadKernelText();
   if (!text) return;
   perfdata::Mmap2Fields map = {.misc = perfdata::kMiscKernel, .pid = kKernelPid, .tid = 0, .start = text->start,
                                .length = text->end - text->start, .pgoff = text->start, .prot = PROT_READ | PROT_EXEC};

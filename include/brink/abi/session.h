@@ -42,7 +42,7 @@ struct brink_bpf_config {
 	__u32 own_tgid;		/* the collector, never sampled; 0 = none */
 	__u32 source;		/* enum brink_source, copied into each sample */
 	__u32 period_ns;	/* nominal distance of two samples, 0 = not a clock */
-	__u32 reserved;
+	__u32 command_tgid;	/* the command's process: not sampled before its first exec; 0 = none */
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_bpf_config) == 40);
 BRINK_ABI_FIELD(struct brink_bpf_config, target_mode, 0, 4);
@@ -54,7 +54,7 @@ BRINK_ABI_FIELD(struct brink_bpf_config, ring_bytes, 20, 4);
 BRINK_ABI_FIELD(struct brink_bpf_config, own_tgid, 24, 4);
 BRINK_ABI_FIELD(struct brink_bpf_config, source, 28, 4);
 BRINK_ABI_FIELD(struct brink_bpf_config, period_ns, 32, 4);
-BRINK_ABI_FIELD(struct brink_bpf_config, reserved, 36, 4);
+BRINK_ABI_FIELD(struct brink_bpf_config, command_tgid, 36, 4);
 
 /*
  * Value of brink_tasks, keyed by tgid or tid (__u32). The start time tells a reused id from the task that was meant:

@@ -19,6 +19,7 @@ struct NoHandler : DrainHandler {
   void OnSideBand(std::span<const std::byte>, RecordSink&) override {}
   void OnOtherRecord(std::span<const std::byte> record) override { others += !record.empty(); }
   void OnTick(uint64_t, bool, RecordSink&) override {}
+  void OnRotating() override {}
   void OnNewFile(RecordSink&) override { ++new_files; }
   int others = 0;
   std::atomic<int> new_files{0};

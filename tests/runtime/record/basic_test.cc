@@ -1,0 +1,131 @@
+// Recordings of real programs, read by perf without a warning; statuses, limits and signals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support.h"
+#include "support/features.h"
+
+namespace brink::record_test {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::TempDir;
+
+const std::vector<std::string> kPython = {"/bin/sh", "-c", "exec /usr/bin/python3 -c 'sum(i*i for i in range(3000000))'"};
+
+std::vector<std::string> With(std::vector<std::string> words, const std::vector<std::string>& command) {
+  words.push_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+// perf's complaints, without the lines that only advise.
+std::string Complaints(const testing_support::ProcessResult& perf) {
+  return perf.status == 0 ? perf.err : perf.err + "\nstatus " + std::to_string(perf.status);
+}
+
+TEST(Record, PerfReadsTheFileWithoutAWarning) {
+  SKIP_UNLESS("bpf.perf_event");
+  if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
+  TempDir dir;
+  auto recording = RecordInto(dir.path(), With({"--source", "replay", "-g", "-F", "1000", "-o", dir.File("x.data")}, kPython));
+  ASSERT_EQ(recording.process.status, 0) << recording.process.err;
+  auto script = testing_support::Run({"perf", "script", "-i", dir.File("x.data"), "-F", "ip,brstack"});
+  EXPECT_EQ(Complaints(script), "");
+  EXPECT_THAT(script.out, HasSubstr("0x401"));
+  auto header = testing_support::Run({"perf", "report", "--header-only", "-i", dir.File("x.data")});
+  EXPECT_EQ(Complaints(header), "");
+  EXPECT_THAT(header.out, HasSubstr("cpu-clock"));
+  auto report = testing_support::Run({"perf", "report", "--stdio", "-i", dir.File("x.data"), "--sort", "symbol_from,symbol_to"});
+  EXPECT_EQ(Complaints(report), "");
+  FileFacts facts = ReadFacts(dir.File("x.data"));
+  EXPECT_EQ(facts.samples, recording.json["samples_written"].get<uint64_t>());
+  EXPECT_TRUE(facts.in_order && facts.complete);
+  struct stat st;
+  ASSERT_EQ(stat(dir.File("x.data").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u);
+}
+
+TEST(Record, PerfReadsTheStreamWithoutAWarning) {
+  SKIP_UNLESS("bpf.perf_event");
+  if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
+  std::string record = testing_support::BrinkBinary() + " record -q --source replay -F 1000 -o - -- /usr/bin/python3 -c 'print(sum(i*i for i in range(2000000)))' | ";
+  auto script = testing_support::Run({"/bin/sh", "-c", record + "perf script -i - -F ip,brstack"});
+  EXPECT_THAT(script.out, HasSubstr("0x401"));
+  EXPECT_EQ(script.err, "2666664666667000000\n");  // the command's own output does not get into the stream
+  auto report = testing_support::Run({"/bin/sh", "-c", record + "perf report --stdio -b -i - 2>&1 >/dev/null"});
+  EXPECT_EQ(report.out, "");  // perf's complaints
+  EXPECT_EQ(report.err, "2666664666667000000\n");
+}
+
+TEST(Record, TheCommandsStatusIsTheStatus) {
+  SKIP_UNLESS("bpf.perf_event");
+  TempDir dir;
+  auto status = [&](const std::vector<std::string>& command) {
+    return RecordInto(dir.path(), With({"--source", "none", "-q", "-o", dir.File("x")}, command)).process.status;
+  };
+  EXPECT_EQ(status({"true"}), 0);
+  EXPECT_EQ(status({"sh", "-c", "exit 7"}), 7);
+  EXPECT_EQ(status({"sh", "-c", "kill -9 $$"}), 137);
+  EXPECT_EQ(status({"/no/such/program"}), 127);
+  EXPECT_EQ(status({"/etc/passwd"}), 126);
+}
+
+TEST(Record, AnInterruptEndsInOrder) {
+  SKIP_UNLESS("bpf.perf_event");
+  for (int signal : {SIGINT, SIGTERM}) {
+    TempDir dir;
+    Background brink({testing_support::BrinkBinary(), "record", "--source", "replay", "-F", "500", "-o", dir.File("x.data"), "--", RECORD_TARGET, "spin", "100000"});
+    for (int i = 0; i < 1000; ++i) {
+      struct stat st;
+      if (stat(dir.File("x.data").c_str(), &st) == 0 && st.st_size > 20'000) break;
+      usleep(10'000);
+    }
+    brink.Signal(SIGUSR2);  // flush only
+    usleep(50'000);
+    brink.Signal(signal);
+    EXPECT_EQ(brink.Wait(), 0);
+    FileFacts facts = ReadFacts(dir.File("x.data"));
+    EXPECT_GT(facts.samples, 10u);
+    EXPECT_TRUE(facts.complete);
+  }
+}
+
+TEST(Record, EndsAtItsDurationAndSize) {
+  SKIP_UNLESS("bpf.perf_event");
+  TempDir dir;
+  auto timed = RecordInto(dir.path(), {"--source", "replay", "-F", "500", "-o", dir.File("x"), "--duration", "500ms", "--", RECORD_TARGET, "spin", "100000"});
+  EXPECT_EQ(timed.process.status, 0);
+  EXPECT_EQ(timed.json["end_reason"], "duration reached");
+  EXPECT_GE(timed.json["elapsed_ns"], 500'000'000);
+  auto sized = RecordInto(dir.path(), {"--source", "replay", "-F", "5000", "-o", dir.File("y"), "--max-size", "200K", "--", RECORD_TARGET, "spin", "100000"});
+  EXPECT_EQ(sized.process.status, 0);
+  EXPECT_EQ(sized.json["end_reason"], "size limit reached");
+  EXPECT_GE(sized.json["file_bytes"], 200 * 1024);
+  EXPECT_TRUE(ReadFacts(dir.File("y")).complete);
+}
+
+TEST(Record, EachRotatedFileStandsAlone) {
+  SKIP_UNLESS("bpf.perf_event");
+  if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
+  TempDir dir;
+  auto recording = RecordInto(dir.path(), {"--source", "replay", "-F", "1000", "-o", dir.File("x"), "--rotate", "400ms", "--", RECORD_TARGET, "spin", "1500"});
+  ASSERT_EQ(recording.process.status, 0) << recording.process.err;
+  ASSERT_GE(recording.json["files"], 3);
+  uint64_t samples = 0;
+  for (int i = 1; i <= recording.json["files"]; ++i) {
+    char name[32];
+    std::snprintf(name, sizeof(name), "x.%06d", i);
+    samples += ReadFacts(dir.File(name)).samples;
+    auto script = testing_support::Run({"perf", "script", "-i", dir.File(name), "-F", "comm,ip,dso"});
+    EXPECT_EQ(Complaints(script), "");
+    EXPECT_EQ(script.out.find("[unknown]"), std::string::npos) << name;
+  }
+  EXPECT_EQ(samples, recording.json["samples_written"].get<uint64_t>());
+}
+
+}  // namespace
+}  // namespace brink::record_test

@@ -1,0 +1,96 @@
+// What the record tests record.
+//
+//   target threads N MS    N threads, each spinning until it has used MS of CPU time, after a line on standard input
+//   target churn N         N processes, 8 at a time: some load a library, some execute this program again, all spin
+//   target spin MS         spins for MS of CPU time
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+volatile uint64_t sink;
+
+void Spin(uint64_t ms) {
+  timespec now;
+  do {
+    for (int i = 0; i < 2000; ++i) sink = sink * 31 + static_cast<uint64_t>(i);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while (static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000 < ms);
+}
+
+// A library that is not loaded yet, then its code.
+void SpinInLibrary() {
+  void* library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+  if (!library) library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+  auto* function = library ? reinterpret_cast<double (*)(double)>(dlsym(library, "cbrt")) : nullptr;
+  double sum = 0;
+  for (int i = 0; function && i < 200'000; ++i) sum += function(i);
+  sink = static_cast<uint64_t>(sum);
+}
+
+int Threads(int count, uint64_t ms) {
+  std::puts("ready");
+  std::fflush(stdout);
+  char byte;
+  if (read(STDIN_FILENO, &byte, 1) < 0) return 1;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back(Spin, ms);
+  for (auto& thread : threads) thread.join();
+  return 0;
+}
+
+int Churn(int count, const char* self) {
+  int running = 0;
+  for (int i = 0; i < count; ++i) {
+    if (running == 8) {
+      wait(nullptr);
+      --running;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+      switch (i % 4) {
+        case 0: Spin(8); _exit(0);
+        case 1: SpinInLibrary(); _exit(0);
+        case 2: execl(self, self, "spin", "8", nullptr); _exit(127);
+        default: {
+          std::thread thread(Spin, 8);
+          if (fork() == 0) {
+            SpinInLibrary();
+            _exit(0);
+          }
+          thread.join();
+          wait(nullptr);
+          _exit(0);
+        }
+      }
+    }
+    running += pid > 0;
+  }
+  while (wait(nullptr) > 0) {
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string what = argc > 1 ? argv[1] : "";
+  if (what == "threads" && argc == 4) return Threads(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10));
+  if (what == "churn" && argc == 3) return Churn(std::atoi(argv[2]), argv[0]);
+  if (what == "spin" && argc == 3) {
+    Spin(std::strtoull(argv[2], nullptr, 10));
+    return 0;
+  }
+  return 2;
+}
