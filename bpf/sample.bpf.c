@@ -93,7 +93,7 @@ int brink_on_event(void *ctx)
 
 /*
  * Replay at full rate: one run feeds `batch` stacks through the same path as brink_on_event. Driven by
- * BPF_PROG_TEST_RUN from the collector's feeder thread. Returns how many stacks were sent.
+ * BPF_PROG_TEST_RUN from the collector's feeder thread. Returns how many stacks were taken.
  */
 struct replay_loop {
 	__u32 sent;
@@ -113,9 +113,12 @@ static long replay_one(__u64 index, void *data)
 		return 1;
 	brink_count(BRINK_CNT_EVENTS);
 	brink_sample_fill(s, task, 0);
-	take_replay((struct brink_sample_scratch *)s);
-	brink_sample_emit(s);
 	loop->sent++;
+	if (!brink_filter_keeps(s))
+		return 0;
+	take_replay((struct brink_sample_scratch *)s);
+	brink_sample_filter(s);
+	brink_sample_emit(s);
 	return 0;
 }
 

@@ -19,6 +19,7 @@
 #include <linux/perf_event.h>
 
 #include "lib/base.h"
+#include "lib/filter.h"
 #include "lib/regs.h"
 #include "lib/target.h"
 
@@ -40,6 +41,22 @@ struct {
 	__type(key, __u32);
 	__type(value, struct brink_sample_scratch);
 } brink_scratch SEC(".maps") __weak;
+
+/* The filter of the session (abi/filter.h); read only where brink_cfg says so. */
+__weak const volatile struct brink_filter_prog brink_filter_prog = {};
+
+/* What the filter reads of the sample, and how far it has come in the entries. */
+struct brink_filter_scratch {
+	struct brink_filter_in in;
+	struct brink_filter_counts counts;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_filter_scratch);
+} brink_filter_scratch SEC(".maps") __weak;
 
 /* Chains are taken here first: bpf_get_stack wants a constant place. */
 struct brink_chain_scratch {
@@ -80,6 +97,102 @@ brink_always_inline void brink_sample_fill(struct brink_sample *s, const struct 
 	s->task_start_ns = brink_leader_start(task);
 }
 
+/* The inputs that the filter's programs read, of the current task and a filled head. */
+brink_always_inline void brink_filter_inputs(struct brink_filter_in *in, const struct brink_sample *s)
+{
+	const struct brink_filter_prog *prog = brink_filter_rodata(&brink_filter_prog);
+	__u32 known = 1u << BRINK_FF_PID | 1u << BRINK_FF_TID | 1u << BRINK_FF_CPU | 1u << BRINK_FF_TIME |
+		      1u << BRINK_FF_IP | 1u << BRINK_FF_UID;
+
+	in->value[BRINK_FF_PID] = s->tgid;
+	in->value[BRINK_FF_TID] = s->tid;
+	in->value[BRINK_FF_CPU] = s->cpu;
+	in->value[BRINK_FF_TIME] = s->time_ns;
+	in->value[BRINK_FF_IP] = s->ip;
+	in->value[BRINK_FF_CGROUP] = s->cgroup_id;
+	if (s->cgroup_id)
+		known |= 1u << BRINK_FF_CGROUP;
+	if (prog->fields & 1u << BRINK_FF_UID)
+		in->value[BRINK_FF_UID] = (__u32)bpf_get_current_uid_gid();
+	if (prog->fields & 1u << BRINK_FF_COMM) {
+		bpf_get_current_comm(in->comm, sizeof(in->comm));
+		known |= 1u << BRINK_FF_COMM;
+	}
+	in->known = known;
+	in->ext_known = 0;
+}
+
+/* Whether the sample passes the session's filter; what does not is counted. The head of `s` is filled. */
+brink_always_inline int brink_filter_keeps(const struct brink_sample *s)
+{
+	struct brink_filter_scratch *scratch;
+	__u32 zero = 0, result;
+
+	if (!(brink_cfg.flags & (BRINK_CFG_FILTER_SAMPLES | BRINK_CFG_FILTER_RECORDS)))
+		return 1;
+	scratch = bpf_map_lookup_elem(&brink_filter_scratch, &zero);
+	if (!scratch)
+		return 1;
+	brink_filter_inputs(&scratch->in, s);
+	if (!(brink_cfg.flags & BRINK_CFG_FILTER_SAMPLES))
+		return 1;
+	result = brink_filter_sample(brink_filter_rodata(&brink_filter_prog), &scratch->in);
+	if (result == BRINK_FILTER_TRUE)
+		return 1;
+	brink_count(result == BRINK_FILTER_FALSE ? BRINK_CNT_FILTERED : BRINK_CNT_FILTER_UNKNOWN);
+	return 0;
+}
+
+struct brink_filter_walk {
+	struct brink_sample_scratch *sample;
+	struct brink_filter_scratch *filter;
+	__u32 nr;
+	__u32 kept;
+};
+
+static long brink_filter_entry(__u32 index, void *data)
+{
+	struct brink_filter_walk *walk = data;
+	struct brink_branch entry;
+	__u32 result;
+
+	if (index >= walk->nr || index >= BRINK_SCRATCH_BRANCHES)
+		return 1;
+	entry = walk->sample->entries[index];
+	result = brink_filter_record(brink_filter_rodata(&brink_filter_prog), &walk->filter->in, &entry);
+	brink_filter_count(&walk->filter->counts, result);
+	if (result == BRINK_FILTER_TRUE && walk->kept < BRINK_SCRATCH_BRANCHES) {
+		walk->sample->entries[walk->kept] = entry;
+		walk->kept++;
+	}
+	return 0;
+}
+
+/*
+ * Removes the entries that the session's filter does not want. brink_sample_chain does it; a source that brings its
+ * own record memory uses brink_filter_record on its entries likewise. brink_filter_keeps comes before.
+ */
+brink_always_inline void brink_sample_filter(struct brink_sample *s)
+{
+	struct brink_filter_walk walk = {};
+	__u32 zero = 0;
+
+	if (!(brink_cfg.flags & BRINK_CFG_FILTER_RECORDS) || !s->nr)
+		return;
+	walk.filter = bpf_map_lookup_elem(&brink_filter_scratch, &zero);
+	if (!walk.filter)
+		return;
+	walk.sample = (struct brink_sample_scratch *)s;
+	walk.nr = s->nr;
+	walk.filter->counts.dropped = 0;
+	walk.filter->counts.unknown = 0;
+	bpf_loop(BRINK_SCRATCH_BRANCHES, brink_filter_entry, &walk, 0);
+	s->nr = walk.kept;
+	s->flags |= BRINK_SAMPLE_FILTERED;
+	brink_count_add(BRINK_CNT_RECORDS_FILTERED, walk.filter->counts.dropped);
+	brink_count_add(BRINK_CNT_RECORDS_UNKNOWN, walk.filter->counts.unknown);
+}
+
 /* NULL: not a sample of this session (counted). Else the scratch with its head filled and no entries. */
 brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
 {
@@ -106,6 +219,8 @@ brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
 		s->flags |= BRINK_SAMPLE_COMPAT;
 	if (brink_cfg.flags & BRINK_CFG_COOKIE)
 		s->event = bpf_get_attach_cookie(ctx);
+	if (!brink_filter_keeps(s))
+		return 0;
 	return s;
 }
 
@@ -143,11 +258,12 @@ brink_always_inline void brink_chain_part(void *ctx, struct brink_sample *s, __u
 }
 
 /*
- * The call chain in perf's form (kernel part first, by frame pointers), behind the entries: call it when s->nr is
- * final. Nothing is done unless the session asked for chains.
+ * Filters the entries, then puts the call chain in perf's form (kernel part first, by frame pointers) behind them: call
+ * it when the source has filled its entries. Nothing is done unless the session asked for it.
  */
 brink_always_inline void brink_sample_chain(void *ctx, struct brink_sample *s)
 {
+	brink_sample_filter(s);
 	if ((brink_cfg.flags & BRINK_CFG_CHAIN_KERNEL) && (s->flags & BRINK_SAMPLE_KERNEL_IP))
 		brink_chain_part(ctx, s, PERF_CONTEXT_KERNEL, 0);
 	if (brink_cfg.flags & BRINK_CFG_CHAIN_USER)

@@ -62,11 +62,36 @@ StatusOr<StreamOptions> ParseStreamOptions(std::string_view text) {
   return options;
 }
 
+bool RecordsEverything(const StreamOptions& o) {
+  const uint64_t own = o.vhe ? o.brbcr_el2 : o.brbcr_el1;
+  constexpr uint64_t kAll = kCrE0Bre | kCrExBre | kCrException | kCrErtn;
+  const uint64_t matched = o.brbfcr & kFcrKinds;
+  const bool kinds = o.brbfcr & kFcrEnI ? matched == 0 : matched == kFcrKinds;
+  return kinds && (own & kAll) == kAll;
+}
+
 StatusOr<StreamModel> StreamModel::Create(const StreamOptions& options) {
   ASSIGN_OR_RETURN(Model model, Model::Create(options.config));
   model.controls().tge = options.vhe;
   return StreamModel(options, std::move(model));
 }
+
+namespace {
+
+// The record's flag cannot say "the source did not know": where it did not, neither does the result.
+void ForgetPredictions(std::span<const BranchEntry> stack, std::vector<BranchEntry>* out) {
+  for (BranchEntry& entry : *out) {
+    if (entry.prediction() == Prediction::kUnknown) continue;
+    for (const BranchEntry& source : stack) {
+      const bool same = (!entry.from || entry.from == source.from) && (!entry.to || entry.to == source.to);
+      if (!same) continue;
+      if (source.prediction() == Prediction::kUnknown) entry.info &= ~uint64_t{3};
+      break;
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<BranchEntry> StreamModel::Apply(std::span<const BranchEntry> stack) {
   ++counters_.stacks;
@@ -104,6 +129,7 @@ std::vector<BranchEntry> StreamModel::Apply(std::span<const BranchEntry> stack) 
     // Without the flag the record's 0 means "not captured": unknown, not predicted.
     for (BranchEntry& entry : out) entry.info &= ~uint64_t{3};
   }
+  ForgetPredictions(stack, &out);
   counters_.recorded += out.size();
   return out;
 }

@@ -25,6 +25,9 @@ struct StreamOptions {
 // EL2 register and the EL1 copy is the same with its enables cleared, as Linux writes it.
 StatusOr<StreamOptions> ParseStreamOptions(std::string_view text);
 
+// Whether every branch of user and kernel would be recorded: all six kinds, both levels, exceptions and returns.
+bool RecordsEverything(const StreamOptions& options);
+
 struct StreamCounters {
   uint64_t stacks = 0;
   uint64_t seen = 0;          // entries given

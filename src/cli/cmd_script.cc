@@ -79,6 +79,14 @@ class ScriptCommand : public Command {
         {.name = "time", .value = Value::kRequired, .meta = "FROM,TO", .group = "Filters",
          .help = "Only samples within these times, in seconds of the recording's clock; either can be left out.",
          .set = [this](std::string_view v) { return script::ParseTimeRange(v, &options_); }},
+        {.name = "where", .value = Value::kRequired, .meta = "EXPR", .group = "Filters",
+         .help = "Only samples and branches for which EXPR is true; several are ANDed (brink filter --help).", .set = AppendString(&options_.where)},
+        {.name = "brbe-model", .value = Value::kRequired, .meta = "WORDS", .group = "Filters",
+         .help = "Send the stacks through a model of Arm's BRBE first: numrec=64,brbfcr=0x7E0000,brbcr=0xC0013B.",
+         .set = [this](std::string_view v) -> Status {
+           ASSIGN_OR_RETURN(options_.brbe_model, brbe::ParseStreamOptions(v));
+           return OkStatus();
+         }},
     };
   }
 
@@ -97,7 +105,9 @@ class ScriptCommand : public Command {
       out.Text(script::HeaderFacts(*reader, json));
       RETURN_IF_ERROR(out.Flush());
     } else {
-      RETURN_IF_ERROR(script::WriteSamples(*reader, options_, nullptr, &out));
+      std::vector<std::string> notes;
+      RETURN_IF_ERROR(script::WriteSamples(*reader, options_, nullptr, &out, &notes));
+      for (const std::string& note : notes) std::fprintf(stderr, "brink script: %s\n", note.c_str());
     }
     return ReportProblems(*reader);
   }

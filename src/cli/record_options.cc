@@ -85,6 +85,8 @@ RecordOptions::RecordOptions() {
       {.letter = 'F', .name = "freq", .value = kRequired, .meta = "HZ", .group = how, .help = "Samples a second, or max.", .set = StoreString(&frequency)},
       {.letter = 'c', .name = "count", .value = kRequired, .meta = "N", .group = how, .help = "A sample each N events (ns for clocks).", .set = StoreUint(&count, 1, UINT64_MAX)},
       {.letter = 'j', .name = "branch-filter", .value = kRequired, .meta = "LIST", .group = how, .help = "Branches to keep, as perf spells them: any,any_call,any_ret,ind_call,cond,u,k...", .set = StoreString(&branch_filter)},
+      {.name = "where", .value = kRequired, .meta = "EXPR", .group = how, .help = "Keep what the expression selects, in BPF as far as possible (brink filter explain EXPR).\nSeveral are ANDed.", .set = AppendString(&where)},
+      {.name = "brbe-model", .value = kRequired, .meta = "WORDS", .group = how, .help = "Record what an Arm BRBE would have: numrec=64,brbfcr=0x7E0000,brbcr=0xC0013B.", .set = StoreString(&brbe_model)},
       {.letter = 'b', .name = "branch-any", .group = how, .help = "All branches (-j any); the default.", .set = StoreFlag(&branch_any)},
       {.letter = 'g', .group = how, .help = "A call chain with each sample, by frame pointers.", .set = StoreFlag(&call_graph)},
       {.name = "call-graph", .value = kRequired, .meta = "fp", .group = how, .help = "Like -g; only fp.", .set = StoreString(&call_graph_mode)},

@@ -23,6 +23,8 @@ struct RecordOptions {
   std::string run_cgroup = "auto";
   bool no_inherit = false, inherited_events = false;
 
+  std::vector<std::string> where;
+  std::string brbe_model;
   std::string events, branch_filter, source = "auto", replay_file;
   std::string frequency;
   uint64_t count = 0, depth = 0, replay_count = 0;

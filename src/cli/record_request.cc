@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "cli/record_filter.h"
 #include "cli/record_options.h"
 #include "cli/record_source.h"
 #include "kernel/perf_event.h"
@@ -133,6 +134,7 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   session.chain_user = session.chain_kernel = options.call_graph || !options.call_graph_mode.empty();
   RETURN_IF_ERROR(FillTarget(options, command, &session.target));
   RETURN_IF_ERROR(ParseEvents(options, &session.events));
+  RETURN_IF_ERROR(FillFilter(options, &request.spec));
   RETURN_IF_ERROR(FillRate(options, &session));
   RETURN_IF_ERROR(FillPipeline(options, &session));
   RETURN_IF_ERROR(FillFile(options, command, &request.spec));

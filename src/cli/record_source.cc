@@ -4,8 +4,9 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "brbe/diagnose.h"
 #include "cli/record_exact.h"
-#include "filter/branch_flags.h"
+#include "cli/record_filter.h"
 #include "probe/probe.h"
 #include "session/event_source.h"
 #include "source/lbr.h"
@@ -52,8 +53,8 @@ Status UseLbr(const RecordOptions& options, RecordRequest* request) {
   SessionSpec& session = request->spec.session;
   LbrRequest wanted{.period = session.period, .depth = static_cast<uint32_t>(options.depth)};
   wanted.frequency = session.period ? 0 : session.frequency;
-  if (!options.branch_filter.empty()) {
-    ASSIGN_OR_RETURN(wanted.flags, filter::ParseBranchFlags(options.branch_filter));
+  if (!options.branch_filter.empty() || !options.where.empty()) {
+    ASSIGN_OR_RETURN(wanted.flags, HardwareBranchBits(options));
   }
   if (!options.events.empty()) {
     if (session.events.size() > 1) return InvalidArgument("-e: branch hardware takes one event at a time");
@@ -106,6 +107,7 @@ std::vector<Feature> FeaturesOf(std::string_view source) {
 }  // namespace
 
 Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events) {
+  if (auto hint = brbe::ArticleSpelling(options.events)) return InvalidArgument("-e " + EscapeForTerminal(options.events) + ": " + *hint);
   auto parsed = ParseEventList(options.events.empty() ? "cpu-clock" : options.events);
   if (!parsed.ok()) return Annotate(parsed.status(), "-e");
   *events = std::move(*parsed);

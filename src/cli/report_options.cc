@@ -62,6 +62,10 @@ void ReportInputs::AddOptions(std::vector<Option>* options, bool with_input) {
   add({.name = "time", .value = Value::kRequired, .meta = "FROM,TO", .group = "Filters", .help = "Only samples within these times, in seconds of the recording's clock; either can be left out.",
        .set = [this](std::string_view text) { return StoreTime(text, &load); }});
   add({.name = "where", .value = Value::kRequired, .meta = "EXPR", .group = "Filters", .help = "Only samples and branches for which EXPR is true; several are ANDed (see brink filter --help).", .set = AppendString(&load.where)});
+  add({.name = "brbe-model", .value = Value::kRequired, .meta = "WORDS", .group = "Filters", .help = "Send the stacks through a model of Arm's BRBE first: numrec=64,brbfcr=0x7E0000,brbcr=0xC0013B.", .set = [this](std::string_view v) -> Status {
+         ASSIGN_OR_RETURN(load.brbe_model, brbe::ParseStreamOptions(v));
+         return OkStatus();
+       }});
   add({.name = "symfs", .value = Value::kRequired, .meta = "DIR", .group = "Symbols", .help = "Look for recorded files below DIR only.", .set = StoreString(&load.symbols.locate.symfs)});
   add({.name = "debug-dir", .value = Value::kRequired, .meta = "DIR", .group = "Symbols", .help = "A further place of separate debug files, beside /usr/lib/debug.", .set = AppendString(&load.symbols.locate.debug_dirs)});
   add({.letter = 'k', .name = "vmlinux", .value = Value::kRequired, .meta = "FILE", .group = "Symbols", .help = "Kernel image with symbols. Without it: /proc/kallsyms, if the recording is of the running kernel.", .set = StoreString(&load.symbols.vmlinux)});
@@ -94,6 +98,7 @@ size_t TerminalWidth() {
 }
 
 int ReportDamage(const char* command, const report::RecordingFacts& facts) {
+  for (const std::string& line : facts.filter_lines) std::fprintf(stderr, "brink %s: %s\n", command, line.c_str());
   constexpr size_t kShown = 3;
   for (size_t i = 0; i < facts.problems.size() && i < kShown; ++i) {
     std::fprintf(stderr, "brink %s: %s: %s\n", command, EscapeForTerminal(facts.path).c_str(), EscapeForTerminal(facts.problems[i]).c_str());

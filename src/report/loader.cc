@@ -54,6 +54,10 @@ class Loader {
 
   Status Run(const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
+    if (options_.brbe_model) {
+      ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
+      model_.emplace(std::move(model));
+    }
     ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(path));
     symbol::SymbolOptions symbols = options_.symbols;
     symbols.locate.other_host = RecordedElsewhere(reader->features());
@@ -112,6 +116,7 @@ class Loader {
       view.direction = notes->direction;
       if (notes->sample_notes) ReadNote(sample, &view);
     }
+    if (model_) ApplyModel(&view);
     if (!filter_.empty() && !Filter(sample, &view)) return Skip();
     if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
     program_.facts.last_time = std::max(program_.facts.last_time, sample.time);
@@ -130,6 +135,14 @@ class Loader {
     if (note->flags & BRINK_SAMPLE_FILTERED) view->meta.contiguous = false;
   }
 
+  void ApplyModel(SampleView* view) {
+    const auto left_out = [this] { return model_->counters().unclassified + model_->counters().not_branches; };
+    const uint64_t before = left_out();
+    modelled_ = model_->Apply(view->branches);
+    view->branches = modelled_;
+    if (left_out() != before || !brbe::RecordsEverything(*options_.brbe_model)) view->meta.contiguous = false;
+  }
+
   bool Filter(const perfdata::Sample& sample, SampleView* view) {
     filter::SampleView about;
     about.pid = sample.pid;
@@ -143,7 +156,7 @@ class Loader {
     if (!comm.empty()) about.comm = comm;
     if (!filter_.KeepSample(about, &resolver_)) return false;
     if (!filter_.filters_records()) return true;
-    kept_.assign(sample.branches.begin(), sample.branches.end());
+    kept_.assign(view->branches.begin(), view->branches.end());
     kept_.resize(filter_.FilterRecords(about, kept_, &resolver_));
     view->branches = kept_;
     view->meta.contiguous = false;
@@ -153,6 +166,8 @@ class Loader {
   void Describe(const perfdata::Reader& reader, const std::string& path) {
     RecordingFacts& facts = program_.facts;
     facts.path = path;
+    if (!filter_.empty()) facts.filter_lines.push_back(filter::Describe(filter_.counters()));
+    if (model_) facts.filter_lines.push_back(brbe::Describe(model_->counters()));
     for (const perfdata::EventInfo& event : reader.events()) facts.events.push_back(event.name);
     facts.hostname = reader.features().hostname;
     facts.os_release = reader.features().os_release;
@@ -172,7 +187,8 @@ class Loader {
   filter::SampleFilter filter_;
   std::vector<StackMeta> metas_;
   std::vector<int32_t> jit_pids_;
-  std::vector<BranchEntry> kept_;
+  std::optional<brbe::StreamModel> model_;
+  std::vector<BranchEntry> kept_, modelled_;
 };
 
 }  // namespace

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "brbe/stream.h"
 #include "perfdata/reader.h"
 #include "report/program.h"
 
@@ -15,6 +17,7 @@ struct LoadOptions {
   std::vector<int32_t> pids, tids;    // empty: all
   std::vector<std::string> comms;     // exact names
   std::vector<std::string> where;     // expressions of the filter language, ANDed
+  std::optional<brbe::StreamOptions> brbe_model;  // stacks go through it before the filter
   symbol::SymbolOptions symbols;
   bool loops = false;                 // find them
   size_t path_length = 0;             // 0: no paths

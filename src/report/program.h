@@ -27,6 +27,7 @@ struct RecordingFacts {
   uint64_t first_time = 0, last_time = 0;
   bool branch_stacks = false;        // any event has the field
   double filtered_samples = 0;       // dropped by the report's own filters
+  std::vector<std::string> filter_lines;  // what --where and --brbe-model kept, one line each
 };
 
 struct Program {

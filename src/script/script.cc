@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "script/selection.h"
 
 namespace brink::script {
 namespace {
@@ -66,8 +67,9 @@ Status ParseTimeRange(std::string_view text, Options* options) {
   return options->time_from <= options->time_to ? OkStatus() : InvalidArgument("the time range ends before it begins");
 }
 
-Status WriteSamples(perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out) {
+Status WriteSamples(perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out, std::vector<std::string>* notes) {
   RETURN_IF_ERROR(CheckFields(reader, options, symbols));
+  ASSIGN_OR_RETURN(Selection selection, Selection::Create(options));
   std::unique_ptr<Form> form = options.style == Style::kPerf   ? MakePerfForm(reader, options, symbols, out)
                                : options.style == Style::kJson ? MakeJsonForm(reader, options, symbols, out)
                                                                : MakeReadableForm(reader, options, symbols, out);
@@ -80,13 +82,17 @@ Status WriteSamples(perfdata::Reader& reader, const Options& options, Symbols* s
     if (!sample) {
       if (symbols) symbols->Observe(record);
       form->Observe(record);
+      selection.Observe(record);
       continue;
     }
     if (!Wanted(options, *sample)) continue;
+    sample = selection.Choose(*sample);
+    if (!sample) continue;
     if (options.limit && written == *options.limit) break;
     form->Put(record, *sample);
     ++written;
   }
+  if (notes) selection.Describe(notes);
   return out->Flush();
 }
 

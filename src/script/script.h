@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "brbe/stream.h"
 #include "perfdata/reader.h"
 #include "script/fields.h"
 #include "script/text_buffer.h"
@@ -45,6 +46,8 @@ struct Options {
   std::vector<uint32_t> pids, tids;
   uint64_t time_from = 0, time_to = UINT64_MAX;  // ns, both included
   std::optional<uint64_t> limit;                 // stop after so many samples
+  std::vector<std::string> where;                // expressions of the filter language, ANDed
+  std::optional<brbe::StreamOptions> brbe_model; // stacks go through it before the filter
 };
 
 // perf's FROM/TO/... flags text behind the second slash, with its blank at the end.
@@ -53,8 +56,9 @@ std::string BranchFlagsText(uint64_t info, BrstackStyle style);
 // "1.5", "1.5,2", ",2": seconds as perf's --time; fills time_from and time_to.
 Status ParseTimeRange(std::string_view text, Options* options);
 
-// Writes all samples. `symbols` may be null. INVALID_ARGUMENT when a field is asked for that no event carries.
-Status WriteSamples(perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out);
+// Writes all samples. `symbols` may be null. INVALID_ARGUMENT when a field is asked for that no event carries, or an
+// expression is bad or needs symbols. What filter and model did is added to `notes`, a line each.
+Status WriteSamples(perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out, std::vector<std::string>* notes = nullptr);
 
 // What the header of a recording says: text, or one JSON object.
 std::string HeaderFacts(const perfdata::Reader& reader, bool json);

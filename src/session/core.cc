@@ -115,6 +115,7 @@ Status BpfCore::Share(bpf_object* object) const {
     int error = bpf_map__reuse_fd(theirs, bpf_map__fd(ours));
     if (error) return ErrnoError(-error, std::string("share the map ") + name);
   }
+  if (options_.filter) RETURN_IF_ERROR(SetRodata(object, "brink_filter_prog", &*options_.filter, sizeof(brink_filter_prog)));
   return SetRodata(object, "brink_cfg", &options_.config, sizeof(brink_bpf_config));
 }
 

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
+#include "brink/abi/filter.h"
 #include "brink/abi/session.h"
 
 struct bpf_link;
@@ -32,6 +34,8 @@ class BpfCore {
     brink_bpf_config config = {};
     size_t ring_bytes = 8u << 20;  // a power of two of pages
     bool track_tasks = false;      // attach the fork, exec and exit programs
+    // The filter of objects that have a brink_filter_prog; the config's flags say which of its programs run.
+    std::optional<brink_filter_prog> filter;
   };
   static StatusOr<std::unique_ptr<BpfCore>> Load(const Options& options);
   ~BpfCore();

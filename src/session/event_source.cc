@@ -21,21 +21,21 @@ constexpr uint32_t kReplayBatch = 256;
 EventSource::EventSource(SourceTraits traits) : traits_(std::move(traits)) {}
 
 std::unique_ptr<EventSource> EventSource::None() {
-  return std::unique_ptr<EventSource>(new EventSource({.name = "none", .id = BRINK_SOURCE_NONE}));
+  return std::unique_ptr<EventSource>(new EventSource({.name = "none", .id = BRINK_SOURCE_NONE, .filters_in_bpf = true}));
 }
 
 std::unique_ptr<EventSource> EventSource::Lbr(uint64_t branch_sample_type, uint32_t depth) {
   // Filters on kind end contiguity; the privilege bits are the low three.
   bool any = (branch_sample_type & PERF_SAMPLE_BRANCH_ANY) != 0;
   return std::unique_ptr<EventSource>(new EventSource({.name = "lbr", .id = BRINK_SOURCE_LBR, .direction = BRINK_DIR_PAST,
-                                                       .contiguous = any, .branch_sample_type = branch_sample_type, .depth = depth}));
+                                                       .contiguous = any, .branch_sample_type = branch_sample_type, .depth = depth, .filters_in_bpf = true}));
 }
 
 std::unique_ptr<EventSource> EventSource::Replay(std::vector<ReplayStack> stacks) {
   std::unique_ptr<EventSource> source(new EventSource(
       {.name = "replay", .id = BRINK_SOURCE_REPLAY, .direction = BRINK_DIR_PAST, .contiguous = true,
        .branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE,
-       .depth = BRINK_MAX_HW_BRANCHES}));
+       .depth = BRINK_MAX_HW_BRANCHES, .filters_in_bpf = true}));
   source->stacks_ = std::move(stacks);
   return source;
 }

@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "session/event_source.h"
+#include "session/filter_consumer.h"
 
 namespace brink {
 namespace {
@@ -145,13 +146,29 @@ StatusOr<EndReason> Loop::Run() {
   }
 }
 
+// What the file is to say about the stacks once filter and model have been at them.
+SourceTraits FileTraits(const RecordSpec& spec, const StackSource& source) {
+  SourceTraits traits = source.traits();
+  if (spec.filter.model && traits.branch_sample_type) {
+    traits.contiguous = traits.contiguous && brbe::RecordsEverything(*spec.filter.model);
+    traits.branch_sample_type |= PERF_SAMPLE_BRANCH_TYPE_SAVE | PERF_SAMPLE_BRANCH_PRIV_SAVE;
+  }
+  if (!spec.filter.records) return traits;
+  traits.contiguous = false;
+  if (traits.branch_sample_type && spec.filter.branch_bits) {
+    constexpr uint64_t kStated = filter::kBranchKindMask | filter::kBranchPrivMask;
+    traits.branch_sample_type = (traits.branch_sample_type & ~kStated) | (spec.filter.branch_bits & kStated);
+  }
+  return traits;
+}
+
 Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) {
   SamplingPlan plan = {.events = spec.session.events, .frequency = spec.session.frequency, .period = spec.session.period};
   bool chains = spec.session.chain_user || spec.session.chain_kernel;
   for (const EventSpec& event : spec.session.events) {
     perf_event_attr attr = SamplingAttr(plan, event);
     RETURN_IF_ERROR(source.AmendEvent(&attr));
-    file->events.push_back(MakeFileEvent(attr, event.name, source.traits(), chains, spec.cgroup_ids));
+    file->events.push_back(MakeFileEvent(attr, event.name, FileTraits(spec, source), chains, spec.cgroup_ids));
   }
   return OkStatus();
 }
@@ -210,7 +227,10 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   ASSIGN_OR_RETURN(std::unique_ptr<FileConsumer> file,
                    FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}));
   auto* replay = dynamic_cast<EventSource*>(source.get());
-  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec.session, std::move(source), *file));
+  ASSIGN_OR_RETURN(std::unique_ptr<FilterConsumer> filter, FilterConsumer::Create(spec.filter, source->traits().filters_in_bpf, *file));
+  if (filter) spec.session.filter = filter->bpf_program();
+  Consumer& consumer = filter && filter->needed() ? static_cast<Consumer&>(*filter) : *file;
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec.session, std::move(source), consumer));
 
   RecordResult result;
   Status armed = session->Arm();
@@ -234,6 +254,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   result.busy = session->busy();
   FinishCommand(*session, &result);
   Collect(spec, *session, *file, &result);
+  if (filter) filter->Report(result.counters, &result.source_stats);
   CpuTime own = OwnTime();
   result.own = {own.user_ns - own_before.user_ns, own.system_ns - own_before.system_ns};
   return result;

@@ -8,13 +8,25 @@
 #include <vector>
 
 #include "base/status.h"
+#include "brbe/stream.h"
+#include "filter/compile.h"
 #include "session/file_consumer.h"
 #include "session/session.h"
 
 namespace brink {
 
+// --where, -j and --brbe-model of a recording.
+struct RecordFilter {
+  filter::Expr expr;                            // what is kept; null: everything
+  uint64_t branch_bits = 0;                     // of the plan: kinds and privileges, for the file to state
+  bool records = false;                         // entries are removed: stacks are not contiguous
+  std::optional<brbe::StreamOptions> model;     // applied before the filter, which then runs in user space
+  filter::CompileOptions compile;
+};
+
 struct RecordSpec {
   SessionSpec session;
+  RecordFilter filter;
   FileSpec file;                 // events are filled in from the session's
   bool cgroup_ids = false;       // cgroup of each sample in the file
   uint64_t duration_ns = 0;      // 0: no limit

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "brink-run-";
 
-std::string OwnV2Folder(const CgroupMounts& mounts) {
+std::string OwnV2Folder(const SessionMounts& mounts) {
   auto text = ReadFile("/proc/self/cgroup");
   std::string path = text.ok() ? ParseV2Path(*text) : "";
   if (path.empty() || path.substr(0, 4) == "/..") return {};  // outside of what our cgroup namespace shows
@@ -58,8 +58,8 @@ Status TryEvent(int group) {
 
 }  // namespace
 
-CgroupMounts ParseCgroupMounts(std::string_view mounts) {
-  CgroupMounts found;
+SessionMounts ParseCgroupMounts(std::string_view mounts) {
+  SessionMounts found;
   for (std::string_view line : Split(mounts, '\n')) {
     std::vector<std::string_view> fields = Split(line, ' ');
     if (fields.size() < 4) continue;
@@ -72,9 +72,9 @@ CgroupMounts ParseCgroupMounts(std::string_view mounts) {
   return found;
 }
 
-CgroupMounts ReadCgroupMounts() {
+SessionMounts ReadCgroupMounts() {
   auto text = ReadFile("/proc/self/mounts");
-  return text.ok() ? ParseCgroupMounts(*text) : CgroupMounts();
+  return text.ok() ? ParseCgroupMounts(*text) : SessionMounts();
 }
 
 std::string ParseV2Path(std::string_view proc_cgroup) {
@@ -84,7 +84,7 @@ std::string ParseV2Path(std::string_view proc_cgroup) {
   return {};
 }
 
-StatusOr<std::unique_ptr<RunCgroup>> RunCgroup::Make(const CgroupMounts& mounts) {
+StatusOr<std::unique_ptr<RunCgroup>> RunCgroup::Make(const SessionMounts& mounts) {
   if (mounts.v2.empty()) return FailedPrecondition("no cgroup v2 hierarchy is mounted");
   if (!mounts.perf_event.empty()) return FailedPrecondition("the perf_event controller is on a cgroup v1 hierarchy");
   std::string parent = OwnV2Folder(mounts);
@@ -135,7 +135,7 @@ CpuTime RunCgroup::ReadCpuTime() const {
   return time;
 }
 
-StatusOr<UniqueFd> OpenCgroup(const CgroupMounts& mounts, std::string_view name) {
+StatusOr<UniqueFd> OpenCgroup(const SessionMounts& mounts, std::string_view name) {
   const std::string& mount = mounts.perf_event.empty() ? mounts.v2 : mounts.perf_event;
   if (mount.empty()) return FailedPrecondition("no cgroup hierarchy with perf_event is mounted");
   std::string path(name);

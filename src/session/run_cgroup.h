@@ -15,12 +15,12 @@
 namespace brink {
 
 // Mount points of cgroup hierarchies, from the text of /proc/self/mounts.
-struct CgroupMounts {
+struct SessionMounts {
   std::string v2;          // "" when there is none
   std::string perf_event;  // v1 hierarchy with the perf_event controller; "" when it is on v2 (or nowhere)
 };
-CgroupMounts ParseCgroupMounts(std::string_view mounts);
-CgroupMounts ReadCgroupMounts();
+SessionMounts ParseCgroupMounts(std::string_view mounts);
+SessionMounts ReadCgroupMounts();
 // The "0::" line of /proc/PID/cgroup; "" when there is none.
 std::string ParseV2Path(std::string_view proc_cgroup);
 
@@ -29,7 +29,7 @@ std::string ParseV2Path(std::string_view proc_cgroup);
 class RunCgroup {
  public:
   // FAILED_PRECONDITION where it cannot be made (no v2 hierarchy, read-only, no rights): the caller uses the task set.
-  static StatusOr<std::unique_ptr<RunCgroup>> Make(const CgroupMounts& mounts);
+  static StatusOr<std::unique_ptr<RunCgroup>> Make(const SessionMounts& mounts);
   ~RunCgroup();
   RunCgroup(const RunCgroup&) = delete;
   RunCgroup& operator=(const RunCgroup&) = delete;
@@ -47,6 +47,6 @@ class RunCgroup {
 };
 
 // Opens the group that a user names: a path below the hierarchy that has perf_event (with or without the mount point).
-StatusOr<UniqueFd> OpenCgroup(const CgroupMounts& mounts, std::string_view name);
+StatusOr<UniqueFd> OpenCgroup(const SessionMounts& mounts, std::string_view name);
 
 }  // namespace brink

@@ -63,6 +63,10 @@ Status Session::ChooseMode(brink_bpf_config* config) {
                   (spec_.chain_kernel ? BRINK_CFG_CHAIN_KERNEL : 0) | (spec_.events.size() > 1 ? BRINK_CFG_COOKIE : 0) |
                   (traits.id == BRINK_SOURCE_REPLAY ? BRINK_CFG_REPLAY : 0) |
                   (spec_.target.follow_children ? 0 : BRINK_CFG_NO_CHILDREN);
+  if (spec_.filter) {
+    config->flags |= (spec_.filter->sample_ops ? BRINK_CFG_FILTER_SAMPLES : 0) |
+                     (spec_.filter->record_ops || spec_.filter->kinds ? BRINK_CFG_FILTER_RECORDS : 0);
+  }
   config->period_ns = static_cast<uint32_t>(std::min<uint64_t>(period_ns(), UINT32_MAX));
   config->command_tgid = child_ ? static_cast<uint32_t>(child_->pid()) : 0;
   config->target_mode = BRINK_TARGET_ALL;
@@ -133,7 +137,8 @@ Status Session::OpenSideBand() {
 
 Status Session::LoadBpf(const brink_bpf_config& config) {
   BpfCore::Options options = {.config = config, .ring_bytes = spec_.ring_bytes,
-                              .track_tasks = config.target_mode == BRINK_TARGET_TGIDS || config.target_mode == BRINK_TARGET_TIDS};
+                              .track_tasks = config.target_mode == BRINK_TARGET_TGIDS || config.target_mode == BRINK_TARGET_TIDS,
+                              .filter = spec_.filter};
   ASSIGN_OR_RETURN(core_, BpfCore::Load(options));
   // The programs before the members: a process that forks in between would lose its child.
   Status attached = core_->Attach();

@@ -43,6 +43,7 @@ struct SessionSpec {
   size_t side_band_pages = 128;          // of each CPU's side-band ring
   size_t buffers = 16, buffer_size = 1u << 20;
   WriterOptions writer;
+  std::optional<brink_filter_prog> filter;  // evaluated in BPF; only for sources whose traits say filters_in_bpf
   bool enable = true;                    // false: Arm leaves the events disabled until Enable (-D)
   bool command_stdout_to_stderr = false;
   // Set: everything else is given up for good once all is loaded and opened (kernel/privileges.h). For a process whose
@@ -138,7 +139,7 @@ class Session : private SourceContext, private DrainHandler {
   SessionSpec spec_;
   Target target_;
   std::vector<std::string> notes_;
-  CgroupMounts mounts_;
+  SessionMounts mounts_;
   bool inherit_ = false;
 
   std::unique_ptr<CommandChild> child_;

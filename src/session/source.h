@@ -32,6 +32,7 @@ struct SourceTraits {
   uint64_t branch_sample_type = 0;  // PERF_SAMPLE_BRANCH_* that the file states; 0: no branch stacks at all
   uint32_t depth = 0;               // most branches of a stack
   bool sampling_events = true;      // wants the session's perf events with program() on them
+  bool filters_in_bpf = false;      // program() applies the session's filter (lib/sample.h); else user space does
   bool user_only = false;           // samples that hit the kernel are of no use: drop them in BPF
   // Longest time from a sample's time stamp to its place in the ring. Rounds are spaced by it (deferred walks).
   uint64_t max_delay_ns = 0;

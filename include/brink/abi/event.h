@@ -193,6 +193,8 @@ enum brink_counter {
 	BRINK_CNT_RECURSION = 10,	/* program skipped by the kernel or by our own nesting guard */
 	BRINK_CNT_MISS_LOST = 11,	/* miss records that did not fit */
 	BRINK_CNT_TASKS_LOST = 12,	/* processes that did not fit into the task set */
+	BRINK_CNT_RECORDS_FILTERED = 13, /* branch records removed by a filter */
+	BRINK_CNT_RECORDS_UNKNOWN = 14,	/* branch records removed because a predicate was unknown */
 	BRINK_CNT_MAX = 16
 };
 

@@ -9,6 +9,7 @@
 #define BRINK_ABI_SESSION_H_
 
 #include "brink/abi/event.h"
+#include "brink/abi/filter.h"
 
 /* Which samples are the target's. */
 enum brink_target_mode {
@@ -27,6 +28,8 @@ enum brink_target_mode {
 #define BRINK_CFG_TASK_EVENTS 0x0020	/* emit struct brink_task_event for members of the set */
 #define BRINK_CFG_NO_CHILDREN 0x0080	/* what members fork does not join the set */
 #define BRINK_CFG_COOKIE 0x0040		/* several events: the link's cookie is the event index */
+#define BRINK_CFG_FILTER_SAMPLES 0x0100	/* run the sample program of brink_filter_prog */
+#define BRINK_CFG_FILTER_RECORDS 0x0200	/* run its record program over the entries */
 
 #define BRINK_MAX_CGROUPS 16
 /* Processes or threads that the set can hold; more are counted as BRINK_CNT_TASKS_LOST. */

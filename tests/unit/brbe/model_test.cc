@@ -452,6 +452,16 @@ TEST(Stream, WithoutMpredPredictionIsUnknown) {
   EXPECT_EQ(out[0].cycles(), 0u);
 }
 
+TEST(Stream, WhatTheSourceDidNotKnowStaysUnknown) {
+  StreamModel model = *StreamModel::Create(*ParseStreamOptions("numrec=8"));
+  std::vector<BranchEntry> stack = {Entry(Kind::kRet, 0x402000, 0x401000), Entry(Kind::kCall, 0x400000, 0x402000, 3, 1)};
+  auto out = model.Apply(stack);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].prediction(), Prediction::kUnknown);
+  EXPECT_EQ(out[0].cycles(), 0u);
+  EXPECT_EQ(out[1].prediction(), Prediction::kMispredicted);
+}
+
 TEST(Stream, VheAndUserOnly) {
   StreamModel model = *StreamModel::Create(*ParseStreamOptions("numrec=16,vhe,brbcr=0xC0013B"));
   const uint64_t kernel = 0xffffffff81000000;

@@ -42,8 +42,8 @@ TEST(ResolveTarget, KeepsTheStartOfAProcess) {
   EXPECT_EQ(target->processes, std::vector<pid_t>{getpid()});
 }
 
-TEST(CgroupMounts, TellsTheHierarchiesApart) {
-  CgroupMounts hybrid = ParseCgroupMounts(
+TEST(SessionMounts, TellsTheHierarchiesApart) {
+  SessionMounts hybrid = ParseCgroupMounts(
       "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
       "cgroup /sys/fs/cgroup/perf cgroup rw,relatime,perf_event 0 0\n");
   EXPECT_EQ(hybrid.v2, "/sys/fs/cgroup/unified");
