@@ -81,9 +81,10 @@ Finding ProbeBpfTaskWork(Prober& prober) {
     if (last.out.fired == 0) return Finding::Off(absl::StrCat(form.name, " loads, but the work never runs: ", ErrnoText(static_cast<int>(-last.out.value))));
     return Finding::On(form.name);
   }
-  return FindingOf(prober, last, [](const TrialError& error) {
-    if (std::string_view(error.stage) == "load") return Finding::Off("this kernel has neither form of bpf_task_work_schedule_resume (6.18 and later do)", "walk runs in the clock interrupt instead");
-    return Finding{};
+  return FindingOf(prober, last, [&](const TrialError& error) {
+    if (std::string_view(error.stage) != "load") return Finding{};
+    return Finding::Off("this kernel has neither form of bpf_task_work_schedule_resume (6.18 and later do)",
+                        prober.Has(Feature::kKernelRt) ? "use hop or step on this PREEMPT_RT kernel" : "walk runs in the clock interrupt instead");
   });
 }
 

@@ -1,6 +1,9 @@
 // On-demand snapshots on branch hardware (a real one, or a guest with the plugin LBR): held events, calibration, trimming.
 #include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "snapshot/calibrate.h"
 #include "snapshot/held_events.h"
 #include "support/features.h"
@@ -77,6 +80,27 @@ TEST(HeldEvents, OneACpuAndNoneTwice) {
   auto again = held->Refresh();
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(*again, 0);
+}
+
+// Only where the test module is: no test takes a CPU from a machine that is used for something else.
+TEST(HeldEvents, FollowHotplug) {
+  SKIP_UNLESS("branch.held_event");
+  if (::access("/dev/brink_lbr", F_OK) != 0) GTEST_SKIP() << "needs a guest with the branch module";
+  auto held = HeldEvents::Open(HeldFlags(TriggerSide::kUser));
+  ASSERT_THAT(held, IsOk());
+  if (held->cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  auto turn = [](const char* to) {
+    auto file = OpenFile("/sys/devices/system/cpu/cpu1/online", O_WRONLY);
+    return file.ok() && WriteAll(file->get(), to, 1).ok();
+  };
+  ASSERT_TRUE(turn("0"));
+  EXPECT_THAT(held->Refresh(), IsOk());
+  EXPECT_EQ(held->cpus(), std::vector<int>{0});
+  ASSERT_TRUE(turn("1"));
+  auto opened = held->Refresh();
+  ASSERT_THAT(opened, IsOk());
+  EXPECT_EQ(*opened, 1);
+  EXPECT_EQ(held->cpus(), (std::vector<int>{0, 1}));
 }
 
 TEST(HeldEvents, WithoutHardwareTheReasonIsSaid) {
