@@ -50,7 +50,8 @@ WALK_INLINE int walk_same_line(const struct brink_walk *w, const struct brink_wa
 		 (a[7] ^ b[7]));
 }
 
-WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 line, __u64 start)
+/* `p` is the page of the line. */
+WALK_INLINE void walk_mark_valid(struct brink_walk *w, const struct brink_walk_page *p, __u32 line, __u64 start)
 {
 	struct brink_walk_valid *v = &w->valid[line & (BRINK_WALK_VALID - 1)];
 
@@ -58,6 +59,8 @@ WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 line, __u64 start)
 	v->address = start | w->gen;
 	w->code_pages |= 1ull << (start >> 12 & 63);
 	w->validated++;
+	if (!p->used)
+		((struct brink_walk_page *)p)->used = 1;
 }
 
 WALK_INLINE __u32 walk_entry(const struct brink_walk_page *p, __u64 ip)
@@ -86,7 +89,7 @@ WALK_INLINE int walk_by_content(struct brink_walk *w)
 	t->vpage = vpage;
 	t->slot = slot;
 	t->gen = w->gen;
-	walk_mark_valid(w, slot << 6 | index, start);
+	walk_mark_valid(w, p, slot << 6 | index, start);
 	w->pc = pc;
 	return 0;
 }
@@ -131,7 +134,7 @@ WALK_INLINE int walk_check_line(struct brink_walk *w, __u32 line, __u64 start)
 	p = walk_page(w, line >> 6);
 	if (!p || offset != (start & (BRINK_WALK_PAGE_SIZE - 1)) || !walk_same_line(w, p, offset))
 		return 2;
-	walk_mark_valid(w, line, start);
+	walk_mark_valid(w, p, line, start);
 	return 0;
 }
 

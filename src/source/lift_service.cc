@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "source/process_memory.h"
 #include "walk/hash.h"
 
 namespace brink {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t kLongestInstruction = 15;
 constexpr size_t kMaxNotes = 8;
+constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
 constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
 
 uint64_t ThreadCpuNs() {
@@ -124,19 +126,15 @@ void LiftService::Vet(const brink_miss& miss) {
   }
 }
 
-// The page that holds the miss's code: found by content, or taken in. 0 when there is no room even after evicting.
-uint32_t LiftService::PageFor(const brink_miss& miss, std::span<const uint8_t> code) {
+// The page that holds `address`: found by content, or taken in. 0 when there is no room even after evicting.
+uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code) {
   // Bytes of the next page count only as far as an instruction can reach.
   size_t meaningful = std::min<size_t>(code.size(), BRINK_WALK_PAGE_SIZE + kLongestInstruction);
   ContentKey content{.a = brink_walk_bytes_hash(code.data(), meaningful, 1), .b = brink_walk_bytes_hash(code.data(), meaningful, 2)};
-  if (auto it = by_content_.find(content); it != by_content_.end() && cache_.SameCode(it->second, code)) {
-    MutexLock lock(mutex_);
-    ++stats_.shared;
-    return it->second;
-  }
+  if (auto it = by_content_.find(content); it != by_content_.end() && cache_.SameCode(it->second, code)) return it->second;
   // Pages first seen in one address space are neighbours: direct branches between them become edges, which are as good
   // for every other process that has the same pages at the same distance (and are validated where it has not).
-  walk::PageKey key{.object = miss.asid | 1, .page = miss.address >> 12};
+  walk::PageKey key{.object = asid | 1, .page = address >> 12};
   if (cache_.Find(key) != 0) key.object = 0;
   auto slot = cache_.AddPage(key, code);
   if (!slot.ok()) {
@@ -150,20 +148,14 @@ uint32_t LiftService::PageFor(const brink_miss& miss, std::span<const uint8_t> c
   return *slot;
 }
 
-void LiftService::LiftCode(const brink_miss& miss) {
-  if (miss.code_len < BRINK_WALK_PAGE_SIZE) {
-    MutexLock lock(mutex_);
-    ++stats_.no_code;
-    return;
-  }
-  std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
-  uint16_t offset = static_cast<uint16_t>(miss.address & (BRINK_WALK_PAGE_SIZE - 1));
-  uint32_t slot = PageFor(miss, code);
-  auto lifted = slot ? cache_.Lift(slot, offset) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, std::vector<walk::WayOut>* ways) {
+  uint16_t offset = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
+  uint32_t slot = PageFor(asid, address, code);
+  auto lifted = slot ? cache_.Lift(slot, offset, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
   if (!lifted.ok() && slot) {
     Evict();
-    slot = PageFor(miss, code);
-    if (slot) lifted = cache_.Lift(slot, offset);
+    slot = PageFor(asid, address, code);
+    if (slot) lifted = cache_.Lift(slot, offset, ways);
   }
   if (slot) Publish(slot);
   walk::CodeCache::Stats cached = cache_.stats();
@@ -172,6 +164,58 @@ void LiftService::LiftCode(const brink_miss& miss) {
   stats_.pages = cached.pages;
   stats_.instructions = cached.instructions;
   stats_.unsupported = cached.unsupported;
+  return lifted.ok() && *lifted > 0;
+}
+
+void LiftService::LiftCode(const brink_miss& miss) {
+  if (miss.code_len < BRINK_WALK_PAGE_SIZE) {
+    MutexLock lock(mutex_);
+    ++stats_.no_code;
+    return;
+  }
+  std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
+  std::vector<walk::WayOut> ways;
+  bool fresh = LiftAt(miss.asid, miss.address, code, &ways);
+  if (!fresh) {
+    MutexLock lock(mutex_);
+    ++stats_.shared;
+    return;
+  }
+  // A cache that fills up is for what walks really reach.
+  size_t free = slots_.size() - 1 - age_.size();
+  size_t ahead = free * 2 > slots_.size() ? options_.ahead_pages : free * 4 > slots_.size() ? options_.ahead_pages / 8 : 0;
+  if (ahead > 0) LiftAhead(miss, std::move(ways), ahead);
+}
+
+void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most) {
+  ProcessMemory memory(options_.proc_root, miss.tgid);
+  if (!memory.ok()) return;  // gone, or not allowed: the next miss brings the code
+  std::deque<uint64_t> todo;
+  absl::flat_hash_set<uint64_t> seen = {miss.address};
+  uint64_t lifted = 0;
+  auto add = [&](uint64_t page, const std::vector<walk::WayOut>& from) {
+    for (const walk::WayOut& way : from) {
+      uint64_t to = page + static_cast<uint64_t>(way.offset);
+      if (way.through_pointer && !memory.Read(to, &to, sizeof to)) continue;
+      if (to < BRINK_WALK_PAGE_SIZE || to >> 47 || !seen.insert(to).second) continue;
+      if (todo.size() < kMaxAhead) todo.push_back(to);
+    }
+  };
+  add(miss.address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}, ways);
+  uint8_t code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
+  for (size_t done = 0; done < most && !todo.empty();) {
+    uint64_t address = todo.front(), page = address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1};
+    todo.pop_front();
+    if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
+    bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
+    ways.clear();
+    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, &ways)) continue;
+    ++done;
+    ++lifted;
+    add(page, ways);
+  }
+  MutexLock lock(mutex_);
+  stats_.ahead += lifted;
 }
 
 // Makes every line that has lifted instructions findable by its bytes. Lines of equal content belong to whoever came
@@ -194,13 +238,20 @@ void LiftService::Publish(uint32_t slot) {
   }
 }
 
-// Frees the oldest quarter of the pages in one batch: unlink all, one grace period, then reuse.
+// Frees a quarter of the pages in one batch: unlink all, one grace period, then reuse. The oldest go, but those that
+// walks used since the last time get a second chance.
 void LiftService::Evict() {
   size_t count = std::max<size_t>(1, age_.size() / 4);
   uint64_t evicted = 0;
-  for (; count > 0 && !age_.empty(); --count) {
+  for (size_t spared = 0, most = age_.size(); count > 0 && !age_.empty();) {
     uint32_t slot = age_.front();
     age_.pop_front();
+    if (spared < most && __atomic_exchange_n(&pages_[slot].used, 0u, __ATOMIC_RELAXED)) {
+      age_.push_back(slot);
+      ++spared;
+      continue;
+    }
+    --count;
     Page& page = slots_[slot];
     for (uint32_t line = 0; line < kLinesPerPage; ++line) {
       if (!(page.lines >> line & 1)) continue;

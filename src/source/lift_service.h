@@ -51,6 +51,7 @@ struct LiftStats {
   uint64_t instructions = 0;   // lifted
   uint64_t unsupported = 0;    // of them ending a walk
   uint64_t shared = 0;         // misses served by a page that was lifted already
+  uint64_t ahead = 0;          // places lifted before anybody missed them
   uint64_t evicted = 0;        // pages
   uint64_t cache_full = 0;     // misses that found no room
   uint64_t no_code = 0;        // misses whose page was not in memory
@@ -65,6 +66,7 @@ struct LiftServiceOptions {
   VettingOptions vetting;
   size_t queue_limit = 512;    // misses waiting; each is 4 KiB
   size_t max_processes = 4096; // judged address spaces remembered
+  size_t ahead_pages = 48;     // pages lifted ahead for one miss, following direct branches; 0: none
   std::string proc_root = "/proc";
 };
 
@@ -100,7 +102,11 @@ class LiftService {
   void Loop();
   void Vet(const brink_miss& miss);
   void LiftCode(const brink_miss& miss);
-  uint32_t PageFor(const brink_miss& miss, std::span<const uint8_t> code);
+  // Lifts at `address` with the page's bytes; the ways out of what is new go into `ways`. False: nothing was new.
+  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, std::vector<walk::WayOut>* ways);
+  // Follows ways out through the process's memory while it lives: what a walk needs next is lifted before it misses.
+  void LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most);
+  uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code);
   void Publish(uint32_t slot);
   void Evict();
 

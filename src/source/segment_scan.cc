@@ -55,17 +55,17 @@ SegmentScanner::Answer SegmentScanner::Scan(pid_t pid, const std::vector<VmArea>
   auto mem = OpenFile(proc_root_ + "/" + std::to_string(pid) + "/mem", O_RDONLY);
   Answer answer;
   for (const VmArea& area : areas) {
-    if (!area.executable || area.name == "[vsyscall]" || area.name == "[vdso]" || area.name == "[uprobes]") continue;
-    Key key{area.inode, area.offset, area.end - area.start, area.name};
+    if (!area.executable || area.path == "[vsyscall]" || area.path == "[vdso]" || area.path == "[uprobes]") continue;
+    Key key{area.inode, area.offset, area.end - area.start, area.path};
     bool is_file = area.inode != 0 && !area.writable;
     if (auto it = known_.find(key); is_file && it != known_.end()) {
       if (!it->second) continue;
-      return {.writes = true, .where = area.name};
+      return {.writes = true, .where = area.path};
     }
     auto writes = mem.ok() ? ScanArea(mem->get(), area) : StatusOr<bool>(mem.status());
-    if (!writes.ok()) return {.writes = true, .where = area.name, .unreadable = true};
+    if (!writes.ok()) return {.writes = true, .where = area.path, .unreadable = true};
     if (is_file && known_.size() < kMaxKnown) known_[key] = *writes;
-    if (*writes) return {.writes = true, .where = area.name};
+    if (*writes) return {.writes = true, .where = area.path};
   }
   return answer;
 }

@@ -48,7 +48,7 @@ Verdict Judge(std::span<const VmArea> areas, const SegmentScanner::Answer& segme
       ranges.push_back({.start = area.start, .end = area.end, .kind = BRINK_RANGE_DEVICE, .reserved = 0});
       if (!options.allow_device && verdict.note.empty()) {
         verdict.proc.flags |= BRINK_PROC_REFUSED;
-        verdict.note = "maps device memory (" + EscapeForTerminal(area.name) + "); --allow-device walks it without reading there";
+        verdict.note = "maps device memory (" + EscapeForTerminal(area.path) + "); --allow-device walks it without reading there";
       }
     }
   }

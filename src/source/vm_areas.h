@@ -12,24 +12,17 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernel/proc_maps.h"
 
 namespace brink {
 
-struct VmArea {
-  uint64_t start = 0;
-  uint64_t end = 0;  // exclusive
-  bool readable = false;
-  bool writable = false;
-  bool executable = false;
+struct VmArea : Mapping {
   bool io = false;       // VM_IO: a device behind it
   bool pfn_map = false;  // VM_PFNMAP: raw page frames, no struct pages
-  uint64_t offset = 0;
-  uint64_t inode = 0;
-  std::string name;      // "/usr/bin/x", "[vvar]", ""
 
   bool device() const { return io || pfn_map; }
   // Written by the kernel: vvar, vvar_vclock and the paravirtual clock pages.
-  bool kernel_written() const { return name.rfind("[vvar", 0) == 0 || name == "[pvclock]" || name == "[hvclock]"; }
+  bool kernel_written() const { return path.starts_with("[vvar") || path == "[pvclock]" || path == "[hvclock]"; }
 };
 
 // Areas of smaps text in the order given. Areas without a VmFlags line count as device: what is not known is not read.

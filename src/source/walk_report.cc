@@ -82,8 +82,8 @@ std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, 
   add("walk_sample_ns", stack_ns, "");
   add("walk_full_median_ns", median, "");
   add("walk_longest_ns", static_cast<double>(tally.longest_ns), "");
-  std::string code = absl::StrFormat("walk code: %d instructions lifted in %d pages (%.1f%% end a walk), %d misses, %d shared, %d evicted",
-                                     lift.instructions, lift.pages, 100 * Share(lift.unsupported, lift.instructions), lift.misses, lift.shared, lift.evicted);
+  std::string code = absl::StrFormat("walk code: %d instructions lifted in %d pages (%.1f%% end a walk), %d misses, %d ahead, %d evicted",
+                                     lift.instructions, lift.pages, 100 * Share(lift.unsupported, lift.instructions), lift.misses, lift.ahead, lift.evicted);
   if (lift.queue_full) absl::StrAppendFormat(&code, ", %d dropped", lift.queue_full);
   if (lift.cache_full) absl::StrAppendFormat(&code, ", %d found no room (say a larger --code-cache)", lift.cache_full);
   add("walk_misses", static_cast<double>(lift.misses), code);

@@ -22,7 +22,9 @@ namespace brink {
 namespace {
 
 // Shares of the code cache: a page costs 12.6 KB beside about 400 micro-ops of 32 bytes in hot code.
-constexpr double kPageShare = 0.55;
+constexpr double kPageShare = 0.5;
+// Lines of a page that hold lifted code, at the most in the mean.
+constexpr uint32_t kLinesPerPage = 44;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
@@ -121,6 +123,7 @@ Status WalkSource::Load(SourceContext& context) {
   uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>((options_.cache_bytes - page_bytes) / sizeof(brink_uop), 16384, 1 << 26));
   bpf_map__set_max_entries(skeleton_->maps.walk_pages, pages);
   bpf_map__set_max_entries(skeleton_->maps.walk_uops, uops);
+  bpf_map__set_max_entries(skeleton_->maps.walk_xlat, pages * kLinesPerPage);
   bpf_map__set_max_entries(skeleton_->maps.walk_state, static_cast<uint32_t>(cpus));
   bpf_map__set_max_entries(skeleton_->maps.walk_out, static_cast<uint32_t>(cpus));
   brink_walk_config config{};

@@ -84,7 +84,23 @@ StatusOr<uint32_t> CodeCache::Allocate(uint32_t slot, uint16_t* entry) {
   return s.chunks.back() + s.filled++;
 }
 
-StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset) {
+namespace {
+
+void CollectWaysOut(const std::vector<Insn>& lifted, std::vector<WayOut>* ways) {
+  auto outside = [](int64_t offset) { return offset < 0 || offset >= BRINK_WALK_PAGE_SIZE; };
+  for (const Insn& insn : lifted) {
+    if (insn.target != Insn::kNoTarget && outside(insn.target)) ways->push_back({.offset = insn.target});
+    if (insn.falls_through && outside(insn.end())) ways->push_back({.offset = insn.end()});
+    const bool indirect = insn.uop.op == BRINK_OP_CALLI || insn.uop.op == BRINK_OP_JMPI;
+    if (indirect && (insn.uop.flags & BRINK_UOP_MEM) && insn.uop.base == BRINK_WREG_IP) {
+      ways->push_back({.offset = int64_t{insn.offset} + insn.uop.disp, .through_pointer = true});
+    }
+  }
+}
+
+}  // namespace
+
+StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out) {
   if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE) return InvalidArgument("no such code page");
   Slot& s = slots_[slot];
   brink_walk_page& page = pages_[slot];
@@ -115,6 +131,7 @@ StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset) {
   for (size_t i = 0; i < placed.size(); ++i) Publish(&page.entry[lifted[i].offset], placed[i].second);
   for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i].first, lifted[i]);
   for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i].first);
+  if (ways_out) CollectWaysOut(lifted, ways_out);
   stats_.instructions += placed.size();
   return static_cast<uint32_t>(placed.size());
 }

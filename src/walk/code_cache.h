@@ -32,6 +32,13 @@ struct PageKey {
   }
 };
 
+// Where lifted code goes from its page: to an address, or through a pointer in memory (a call or jump by way of the
+// GOT). Counted from the start of the page.
+struct WayOut {
+  int64_t offset = 0;
+  bool through_pointer = false;
+};
+
 class CodeCache {
  public:
   struct Stats {
@@ -55,7 +62,8 @@ class CodeCache {
   // Lifts what is reachable from `offset` within the page. Number of new instructions (0: nothing to lift there, as a
   // breakpoint or an instruction that leaves the known bytes). ResourceExhausted when the micro-ops do not fit: the
   // page then keeps what it had.
-  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset);
+  // `ways_out`, where given, gets the ways that lead out of the page: see WayOut.
+  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out = nullptr);
   bool IsLifted(uint32_t slot, uint16_t offset) const;
 
   // Takes every edge and entry to the page away and forgets its key. The walker may be in it until Reclaim.

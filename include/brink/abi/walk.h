@@ -8,7 +8,7 @@
  * Threads: user space is the only writer of the code cache. It writes micro-ops first and publishes them by one 32-bit
  * release store of an index (brink_uop.next, brink_uop.target, brink_walk_page.entry) or by a hash update. A slot is
  * reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
- * own state.
+ * own state and the mark that a page is in use.
  */
 #ifndef BRINK_ABI_WALK_H_
 #define BRINK_ABI_WALK_H_
@@ -111,12 +111,15 @@ struct brink_walk_page {
 	__u16 entry[BRINK_WALK_PAGE_SIZE];
 	__u8 code[BRINK_WALK_PAGE_SIZE];
 	__u8 tail[BRINK_WALK_TAIL];
+	__u32 used;		/* set by walks that validate a line of it, cleared by user space: eviction spares it */
+	__u32 reserved;
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_page) == 12608);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_page) == 12616);
 BRINK_ABI_FIELD(struct brink_walk_page, chunk, 0, 256);
 BRINK_ABI_FIELD(struct brink_walk_page, entry, 256, 8192);
 BRINK_ABI_FIELD(struct brink_walk_page, code, 8448, 4096);
 BRINK_ABI_FIELD(struct brink_walk_page, tail, 12544, 64);
+BRINK_ABI_FIELD(struct brink_walk_page, used, 12608, 4);
 
 /* --- translation ------------------------------------------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ TEST(HasSegmentBaseWrite, LeavesReadsAndFencesAlone) {
 // This program holds the patterns above as immediates, so its own text is left out.
 std::vector<VmArea> LibrariesAndJit() {
   std::vector<VmArea> areas = *ReadVmAreas(getpid());
-  std::erase_if(areas, [](const VmArea& area) { return area.name.ends_with("unit_source"); });
+  std::erase_if(areas, [](const VmArea& area) { return area.path.ends_with("unit_source"); });
   return areas;
 }
 
@@ -52,7 +52,7 @@ TEST(SegmentScanner, JudgesThisProcessAndSeesCodeThatAppears) {
 }
 
 TEST(SegmentScanner, WhatCannotBeReadIsAssumedToWrite) {
-  VmArea area{.start = 0x1000, .end = 0x2000, .executable = true, .name = "/nowhere"};
+  VmArea area{{.start = 0x1000, .end = 0x2000, .executable = true, .path = "/nowhere"}};
   auto answer = SegmentScanner().Scan(getpid(), {area});
   EXPECT_TRUE(answer.writes);
   EXPECT_TRUE(answer.unreadable);

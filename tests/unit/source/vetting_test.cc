@@ -8,11 +8,11 @@ namespace {
 
 using testing::HasSubstr;
 
-VmArea Device(uint64_t start, uint64_t end) { return {.start = start, .end = end, .io = true, .pfn_map = true, .name = "/dev/x"}; }
-VmArea Vvar(uint64_t start, uint64_t end) { return {.start = start, .end = end, .io = true, .pfn_map = true, .name = "[vvar]"}; }
+VmArea Device(uint64_t start, uint64_t end) { return {{.start = start, .end = end, .path = "/dev/x"}, true, true}; }
+VmArea Vvar(uint64_t start, uint64_t end) { return {{.start = start, .end = end, .path = "[vvar]"}, true, true}; }
 
 TEST(Judge, AnOrdinaryProcessIsWalkedWithVvarUnknown) {
-  std::vector<VmArea> areas = {{.start = 0x1000, .end = 0x2000, .executable = true, .name = "/bin/x"}, Vvar(0x7000, 0x9000)};
+  std::vector<VmArea> areas = {VmArea{{.start = 0x1000, .end = 0x2000, .executable = true, .path = "/bin/x"}}, Vvar(0x7000, 0x9000)};
   Verdict verdict = Judge(areas, {}, {});
   EXPECT_EQ(verdict.proc.flags, static_cast<uint32_t>(BRINK_PROC_FSBASE));
   ASSERT_EQ(verdict.proc.nr_ranges, 1u);

@@ -27,7 +27,7 @@ TEST(ParseSmaps, ReadsHeadsAndFlags) {
   EXPECT_EQ(areas[0].end, 0x555500002000u);
   EXPECT_EQ(areas[0].offset, 0x1000u);
   EXPECT_EQ(areas[0].inode, 1234u);
-  EXPECT_EQ(areas[0].name, "/usr/bin/a b");
+  EXPECT_EQ(areas[0].path, "/usr/bin/a b");
   EXPECT_TRUE(areas[0].executable);
   EXPECT_FALSE(areas[0].device());
   EXPECT_TRUE(areas[1].io && areas[1].pfn_map && areas[1].writable);
