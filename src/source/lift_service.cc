@@ -190,7 +190,7 @@ void LiftService::LiftCode(const brink_miss& miss) {
 void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most) {
   ProcessMemory memory(options_.proc_root, miss.tgid);
   if (!memory.ok()) return;  // gone, or not allowed: the next miss brings the code
-  std::deque<uint64_t> todo;
+  std::deque<uint64_t> waiting;
   absl::flat_hash_set<uint64_t> seen = {miss.address};
   uint64_t lifted = 0;
   auto add = [&](uint64_t page, const std::vector<walk::WayOut>& from) {
@@ -198,14 +198,14 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
       uint64_t to = page + static_cast<uint64_t>(way.offset);
       if (way.through_pointer && !memory.Read(to, &to, sizeof to)) continue;
       if (to < BRINK_WALK_PAGE_SIZE || to >> 47 || !seen.insert(to).second) continue;
-      if (todo.size() < kMaxAhead) todo.push_back(to);
+      if (waiting.size() < kMaxAhead) waiting.push_back(to);
     }
   };
   add(miss.address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}, ways);
   uint8_t code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
-  for (size_t done = 0; done < most && !todo.empty();) {
-    uint64_t address = todo.front(), page = address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1};
-    todo.pop_front();
+  for (size_t done = 0; done < most && !waiting.empty();) {
+    uint64_t address = waiting.front(), page = address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1};
+    waiting.pop_front();
     if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
     bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
     ways.clear();
