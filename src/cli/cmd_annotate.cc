@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "brbe/diagnose.h"
 #include "cli/commands.h"
 #include "cli/report_options.h"
 #include "report/annotate.h"
@@ -15,6 +16,7 @@ class AnnotateCommand : public Command {
     inputs_.AddOptions(&spec_.options);
     std::vector<Option> own = {
         {.letter = 'd', .name = "dso", .value = Value::kRequired, .meta = "NAME", .group = "Filters", .help = "Only functions of this file (name or path).", .set = StoreString(&object_)},
+        {.name = "branch-history", .group = "Output", .set = [](std::string_view) -> Status { return InvalidArgument(*brbe::ArticleSpelling("--branch-history")); }, .hidden = true},
         {.name = "all", .group = "Output", .help = "Instructions that were never seen, too.", .set = StoreFlag(&text_.all)},
         {.name = "no-source", .group = "Output", .help = "Assembly only.", .set = StoreFlag(&text_.source, false)},
         {.letter = 'n', .name = "max-functions", .value = Value::kRequired, .meta = "COUNT", .group = "Output", .help = "Functions to show when several match, hottest first. Without it: 1.", .set = StoreUint(&most_, 1, 10000)},

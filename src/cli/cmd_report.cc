@@ -36,6 +36,7 @@ class ReportCommand : public Command {
         {.name = "quality", .group = "What", .help = "Whether the recording is good enough, overall and by function.", .set = StoreFlag(&quality_)},
         {.letter = 's', .name = "sort", .value = Value::kRequired, .meta = "FIELDS", .group = "What", .help = "Order of the rows: numbers fall, text rises, -FIELD turns that around.\nperf's symbol_from,symbol_to (and dso_from, dso_to) choose --table edges.", .set = StoreString(&sort_)},
         {.name = "fields", .value = Value::kRequired, .meta = "FIELDS", .group = "What", .help = "The columns, in this order; all shows every one.", .set = StoreString(&fields_)},
+        {.name = "indirect-targets", .group = "What", .help = "Targets of each indirect call and jump, their shares and misprediction: --table calls.", .set = [this](std::string_view) { return StoreTables("calls"); }},
         {.letter = 'd', .name = "dso", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in these files (name or path).", .set = Append(&filter_.objects)},
         {.letter = 'S', .name = "symbol", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in functions whose name contains one of these.", .set = Append(&filter_.symbols)},
         {.name = "percent-limit", .value = Value::kRequired, .meta = "PERCENT", .group = "Filters", .help = "Leave out rows with a smaller share.", .set = [this](std::string_view v) { return StorePercent(v); }},

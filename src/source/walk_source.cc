@@ -108,6 +108,7 @@ SourceTraits WalkSource::traits() const {
           .branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE,
           .depth = options_.depth,
           .sampling_events = true,
+          .filters_in_bpf = true,
           .user_only = true,
           .max_delay_ns = 0};
 }
