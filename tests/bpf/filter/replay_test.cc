@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "bpf/filter/interpret.h"
 #include "filter/compile.h"
 #include "support/filter_matrix.h"
 #include "filter/names.h"
@@ -66,6 +67,15 @@ class Replay {
     uint32_t size = sizeof info;
     EXPECT_EQ(bpf_obj_get_info_by_fd(fd(), &info, &size), 0);
     return info.run_cnt ? static_cast<double>(info.run_time_ns) / static_cast<double>(info.run_cnt) : 0;
+  }
+  // Instructions of one run, and what it leaves in `value`. 0: the interpreter does not know the program.
+  uint64_t Interpret(replay_stack* value) const {
+    testing_support::Interpreter interpreter(bpf_program__insns(skel_->progs.filter_replay), bpf_program__insn_cnt(skel_->progs.filter_replay), [&](int fd) -> void* {
+      if (fd == bpf_map__fd(skel_->maps.stacks)) return value;
+      return fd == bpf_map__fd(skel_->maps.rodata) ? static_cast<void*>(skel_->rodata) : nullptr;
+    });
+    uint64_t result = 0;
+    return interpreter.Run(0, 0, 0, &result) ? interpreter.executed() : 0;
   }
   uint32_t JitedBytes() const {
     bpf_prog_info info{};
@@ -159,7 +169,15 @@ TEST_F(FilterReplay, CostPerSample) {
     stack[i].to = 0x402000 + 16 * i;
     stack[i].info = MakeInfo(static_cast<Kind>(1 + i % 6)) | 1u << (i % 2) | (i + 1) << 4;
   }
-  std::printf("%-52s %10s %12s\n", "filter on a stack of 32", "ns a run", "jited bytes");
+  std::printf("%-52s %10s %12s %12s\n", "filter on a stack of 32", "ns a run", "jited bytes", "instructions");
+  auto interpreted = [&](const Replay& replay) {
+    replay_stack value{};
+    value.in = SomeSample();
+    value.nr = static_cast<uint32_t>(stack.size());
+    std::memcpy(value.source, stack.data(), stack.size() * sizeof(BranchEntry));
+    uint64_t executed = replay.Interpret(&value);
+    return std::pair(executed, value.kept);
+  };
   double bare = 0, kinds = 0;
   for (const char* where : {"", "kind in {call, ind_call, ret}", "mispredicted", "kind == cond and mispredicted", "priv == user and cycles > 4",
                             "from in 0x401000..0x401100 or to in 0x402000..0x402100"}) {
@@ -169,9 +187,14 @@ TEST_F(FilterReplay, CostPerSample) {
     for (int round = 0; round < 3; ++round) {
       Replay replay(*where ? &compiled.prog : nullptr);
       ASSERT_TRUE(replay.loaded());
-      replay.Run(SomeSample(), stack, 4000);
+      replay_stack ran = replay.Run(SomeSample(), stack, 4000);
+      auto [executed, kept] = interpreted(replay);
+      ASSERT_GT(executed, 0u);
+      ASSERT_EQ(kept, ran.kept) << where;  // the interpreter did what the kernel did
       best = std::min(best, replay.NsPerRun());
-      if (round == 2) std::printf("%-52s %10.0f %12u\n", *where ? where : "(none: copied as it is)", best, replay.JitedBytes());
+      if (round == 2) {
+        std::printf("%-52s %10.0f %12u %12llu\n", *where ? where : "(none: copied as it is)", best, replay.JitedBytes(), static_cast<unsigned long long>(executed));
+      }
     }
     if (!*where) bare = best;
     if (std::string_view(where).starts_with("kind in")) kinds = best;
