@@ -1,0 +1,123 @@
+// `brink record --source walk` on programs that nobody here wrote: every stack must agree with the program text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/features.h"
+#include "support/process.h"
+#include "support/status_matchers.h"
+#include "walk/recording_check.h"
+
+namespace brink::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kPython[] =
+    "import json\nd={str(i):list(range(i%17)) for i in range(20000)}\n"
+    "for _ in range(12): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])\n";
+constexpr char kPerl[] = "my %h; for my $i (1..600000) { $h{($i*7919)%65537} .= chr(65+$i%26) } print scalar(keys %h)";
+
+struct Program {
+  std::string name;
+  std::vector<std::string> argv;
+};
+
+class Walk : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_UNLESS("source.walk");
+    std::ofstream text(dir_.File("text"));
+    uint32_t seed = 12345;
+    for (int i = 0; i < 60000; ++i) {
+      seed = seed * 1103515245 + 12345;
+      text << seed % 99991 << " line " << std::string(seed >> 20 & 15, 'x') << " " << (seed >> 7) << "\n";
+    }
+  }
+
+  RecordingVerdict Record(std::vector<std::string> options, const std::vector<std::string>& argv) {
+    std::vector<std::string> words = {"record", "-o", dir_.File("data"), "-F", "1999"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back("--");
+    words.insert(words.end(), argv.begin(), argv.end());
+    result_ = RunBrink(words, {.timeout = std::chrono::seconds(60)});
+    EXPECT_EQ(result_.status, 0) << result_.err;
+    auto verdict = CheckRecording(dir_.File("data"));
+    EXPECT_THAT(verdict, IsOk());
+    return verdict.ok() ? *verdict : RecordingVerdict{};
+  }
+
+  TempDir dir_;
+  ProcessResult result_;
+};
+
+TEST_F(Walk, NeverContradictsTheProgramText) {
+  const std::vector<Program> programs = {
+      {"python3", {"/usr/bin/python3", "-c", kPython}},
+      {"gzip", {"gzip", "-9", "-c", dir_.File("text")}},
+      {"xz", {"xz", "-2", "-c", dir_.File("text")}},
+      {"perl", {"perl", "-e", kPerl}},
+      {"sort", {"sort", dir_.File("text")}},
+      {"busybox", {"busybox", "sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"}},
+  };
+  for (const Program& program : programs) {
+    SCOPED_TRACE(program.name);
+    RecordingVerdict verdict = Record({"--source", "walk"}, program.argv);
+    std::printf("%-8s %s\n", program.name.c_str(), Describe(verdict).c_str());
+    EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
+    EXPECT_EQ(verdict.unmapped, 0u);
+    EXPECT_GT(verdict.with_stack, 0u) << result_.err;
+    EXPECT_GT(verdict.code.ranges, verdict.with_stack);
+  }
+}
+
+TEST_F(Walk, ReachesFullStacksInHotCode) {
+  RecordingVerdict verdict = Record({"--source", "walk"}, {"gzip", "-9", "-c", dir_.File("text")});
+  // gzip's loops hold nothing that the walker does not know; what is missing is the warm-up.
+  EXPECT_GT(verdict.share(BRINK_STOP_FULL), 0.8) << Describe(verdict);
+}
+
+TEST_F(Walk, AutoTakesTheWalkWhereThereIsNoBranchHardware) {
+  if (HasFeature("source.lbr")) GTEST_SKIP() << "this machine has branch hardware";
+  RecordingVerdict verdict = Record({}, {"gzip", "-c", dir_.File("text")});
+  EXPECT_THAT(result_.err, HasSubstr("source walk"));
+  EXPECT_GT(verdict.with_stack, 0u);
+}
+
+TEST_F(Walk, DepthIsWhatWasAskedFor) {
+  for (uint32_t depth : {1u, 7u, 128u}) {
+    RecordingVerdict verdict = Record({"--source", "walk", "--depth", std::to_string(depth), "--walk-share", "20"}, {"gzip", "-9", "-c", dir_.File("text")});
+    ASSERT_GT(verdict.with_stack, 0u) << result_.err;
+    EXPECT_LE(verdict.mean_depth(), depth);
+    EXPECT_GT(verdict.mean_depth(), depth * 0.6) << Describe(verdict);
+    EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
+  }
+}
+
+TEST_F(Walk, TheBucketHoldsAtAFrequencyThatWouldStarveTheTarget) {
+  RecordingVerdict verdict = Record({"--source", "walk", "-F", "20000", "--walk-share", "1"}, {"gzip", "-9", "-c", dir_.File("text")});
+  EXPECT_THAT(result_.err, HasSubstr("throttled"));
+  EXPECT_EQ(verdict.code.wrong, 0u);
+}
+
+TEST_F(Walk, OtherToolsReadTheRecording) {
+  Record({"--source", "walk"}, {"gzip", "-c", dir_.File("text")});
+  ProcessResult perf = testing_support::Run({"perf", "script", "-i", dir_.File("data"), "-F", "ip,brstack"});
+  EXPECT_EQ(perf.status, 0);
+  EXPECT_EQ(perf.err, "");
+  ProcessResult ours = RunBrink({"script", "-i", dir_.File("data"), "-F", "ip,brstack"});
+  EXPECT_EQ(ours.status, 0) << ours.err;
+  EXPECT_EQ(ours.out, perf.out);
+}
+
+TEST_F(Walk, RefusesWhatItCannotDo) {
+  ProcessResult deep = RunBrink({"record", "--source", "walk", "--depth", "500", "-o", dir_.File("d"), "--", "true"});
+  EXPECT_EQ(deep.status, 2) << deep.err;
+  EXPECT_THAT(deep.err, HasSubstr("at most 128"));
+  ProcessResult slow = RunBrink({"record", "--source", "walk", "--walk-budget", "1ms", "-o", dir_.File("d"), "--", "true"});
+  EXPECT_THAT(slow.err, HasSubstr("at most 100us"));
+}
+
+}  // namespace
+}  // namespace brink::testing_support

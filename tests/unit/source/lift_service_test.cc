@@ -1,0 +1,182 @@
+#include "source/lift_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+
+#include "walk/hash.h"
+
+namespace brink {
+namespace {
+
+constexpr uint64_t kCode = 0x400000;
+
+class Tables : public WalkTables {
+ public:
+  bool PutLine(uint64_t hash, uint32_t slot) override {
+    lines[hash] = slot;
+    return true;
+  }
+  void RemoveLine(uint64_t hash) override { lines.erase(hash); }
+  bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override {
+    processes[asid] = proc;
+    return true;
+  }
+  void RemoveProcess(uint64_t asid) override { processes.erase(asid); }
+  void WaitForWalks() override { ++waits; }
+
+  std::map<uint64_t, uint32_t> lines;
+  std::map<uint64_t, brink_walk_proc> processes;
+  int waits = 0;
+};
+
+class LiftServiceTest : public testing::Test {
+ protected:
+  explicit LiftServiceTest(size_t pages = 64) : uops_(pages * 512), pages_(pages), service_(uops_, pages_, &tables_, Options()) {}
+  static LiftServiceOptions Options() {
+    LiftServiceOptions options;
+    options.ahead_pages = 0;
+    return options;
+  }
+
+  // A page of `ret` at each multiple of 64 whose first byte block is marked, so that pages differ.
+  static brink_miss Miss(uint32_t mark, uint64_t address = kCode) {
+    brink_miss miss{};
+    miss.header = {.type = BRINK_REC_MISS, .version = BRINK_ABI_VERSION, .size = sizeof(miss)};
+    miss.asid = 7;
+    miss.address = address;
+    miss.tgid = static_cast<uint32_t>(getpid());
+    miss.reason = BRINK_MISS_PAGE;
+    miss.code_len = sizeof(miss.code);
+    std::memset(miss.code, 0xc3, sizeof(miss.code));
+    miss.code[1] = 0xb8;  // mov eax, mark
+    std::memcpy(miss.code + 2, &mark, sizeof(mark));
+    miss.code[0] = 0x90;
+    return miss;
+  }
+  static uint64_t HashOf(const brink_miss& miss, uint32_t line) {
+    __u64 words[8];
+    std::memcpy(words, miss.code + 64 * line, sizeof(words));
+    return brink_walk_line_hash(words, line);
+  }
+
+  Tables tables_;
+  std::vector<brink_uop> uops_;
+  std::vector<brink_walk_page> pages_;
+  LiftService service_;
+};
+
+TEST_F(LiftServiceTest, PublishesALineByItsContent) {
+  brink_miss miss = Miss(1);
+  service_.Handle(miss);
+  ASSERT_TRUE(tables_.lines.contains(HashOf(miss, 0)));
+  uint32_t slot = tables_.lines[HashOf(miss, 0)];
+  EXPECT_NE(pages_[slot].entry[0], 0);
+  EXPECT_EQ(tables_.lines.size(), 1u) << "lines that nobody reached are not published";
+}
+
+TEST_F(LiftServiceTest, TheSamePageOfAnotherProcessIsLiftedOnce) {
+  service_.Handle(Miss(1));
+  brink_miss other = Miss(1, 0x7f0000000000);
+  other.asid = 8;
+  service_.Handle(other);
+  EXPECT_EQ(service_.stats().pages, 1u);
+  EXPECT_EQ(service_.stats().shared, 1u);
+}
+
+TEST_F(LiftServiceTest, ChangedCodeAtAnAddressBecomesAPageOfItsOwn) {
+  service_.Handle(Miss(1));
+  brink_miss changed = Miss(2);
+  changed.reason = BRINK_MISS_CHANGED;
+  service_.Handle(changed);
+  EXPECT_EQ(service_.stats().pages, 2u);
+  EXPECT_NE(tables_.lines[HashOf(Miss(1), 0)], tables_.lines[HashOf(changed, 0)]);
+}
+
+TEST_F(LiftServiceTest, AMissOfAProcessJudgesIt) {
+  brink_miss miss = Miss(1);
+  miss.reason = BRINK_MISS_PROCESS;
+  miss.vm_stamp = 42;
+  service_.Handle(miss);
+  ASSERT_TRUE(tables_.processes.contains(7));
+  EXPECT_EQ(tables_.processes[7].vm_stamp, 42u);
+  EXPECT_FALSE(tables_.processes[7].flags & BRINK_PROC_REFUSED);
+  EXPECT_GE(tables_.processes[7].nr_ranges, 1u) << "vvar";
+}
+
+TEST_F(LiftServiceTest, AProcessThatIsGoneIsCounted) {
+  brink_miss miss = Miss(1);
+  miss.reason = BRINK_MISS_PROCESS;
+  miss.tgid = 0x7ffffff0;
+  service_.Handle(miss);
+  EXPECT_EQ(service_.stats().gone, 1u);
+  EXPECT_TRUE(tables_.processes.empty());
+}
+
+TEST_F(LiftServiceTest, AMissWithoutCodeIsCounted) {
+  brink_miss miss = Miss(1);
+  miss.code_len = 0;
+  service_.Handle(miss);
+  EXPECT_EQ(service_.stats().no_code, 1u);
+}
+
+TEST_F(LiftServiceTest, MalformedRecordsAreDropped) {
+  brink_miss miss = Miss(1);
+  auto bytes = std::as_bytes(std::span(&miss, 1));
+  service_.Enqueue(bytes.first(10));
+  service_.Enqueue(bytes.first(bytes.size() - 100));  // code_len says more than there is
+  EXPECT_EQ(service_.stats().queue_full, 2u);
+}
+
+TEST_F(LiftServiceTest, TheThreadWorksTheQueueOffAndStops) {
+  service_.Start();
+  for (uint32_t i = 0; i < 20; ++i) {
+    brink_miss miss = Miss(i);
+    service_.Enqueue(std::as_bytes(std::span(&miss, 1)));
+  }
+  for (int i = 0; i < 1000 && service_.stats().pages < 20; ++i) usleep(1000);
+  service_.Stop();
+  EXPECT_EQ(service_.stats().pages, 20u);
+}
+
+class SmallCache : public LiftServiceTest {
+ protected:
+  SmallCache() : LiftServiceTest(9) {}
+};
+
+TEST_F(SmallCache, EvictsTheOldestAfterAGracePeriodAndForgetsItsLines) {
+  for (uint32_t i = 0; i < 9; ++i) service_.Handle(Miss(i));
+  EXPECT_EQ(tables_.waits, 1);
+  EXPECT_GE(service_.stats().evicted, 1u);
+  EXPECT_FALSE(tables_.lines.contains(HashOf(Miss(0), 0)));
+  EXPECT_TRUE(tables_.lines.contains(HashOf(Miss(8), 0)));
+  EXPECT_LE(service_.stats().pages, 8u);
+}
+
+TEST_F(SmallCache, SparesPagesThatWalksUse) {
+  for (uint32_t i = 0; i < 8; ++i) service_.Handle(Miss(i));
+  pages_[tables_.lines[HashOf(Miss(0), 0)]].used = 1;
+  service_.Handle(Miss(8));
+  EXPECT_TRUE(tables_.lines.contains(HashOf(Miss(0), 0)));
+  EXPECT_FALSE(tables_.lines.contains(HashOf(Miss(1), 0)));
+}
+
+TEST_F(SmallCache, EveryPublishedLineLeadsToItsPageWhateverComesAndGoes) {
+  uint32_t seed = 1;
+  for (int i = 0; i < 2000; ++i) {
+    seed = seed * 1103515245 + 12345;
+    service_.Handle(Miss(seed >> 16 & 15));
+    for (const auto& [hash, slot] : tables_.lines) {
+      __u64 words[8];
+      std::memcpy(words, pages_[slot].code, sizeof(words));
+      ASSERT_EQ(brink_walk_line_hash(words, 0), hash);
+    }
+  }
+  EXPECT_GT(service_.stats().evicted, 100u);
+}
+
+}  // namespace
+}  // namespace brink
