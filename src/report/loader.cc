@@ -2,6 +2,9 @@
 
 #include <sys/utsname.h>
 
+#include <map>
+#include <tuple>
+
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
@@ -54,6 +57,7 @@ class Loader {
 
   Status Run(const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
+    needs_kinds_ = options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
     if (options_.brbe_model) {
       ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
       model_.emplace(std::move(model));
@@ -116,6 +120,7 @@ class Loader {
       view.direction = notes->direction;
       if (notes->sample_notes) ReadNote(sample, &view);
     }
+    if (needs_kinds_) ClassifyBranches(&view);
     if (model_) ApplyModel(&view);
     if (!filter_.empty() && !Filter(sample, &view)) return Skip();
     if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
@@ -133,6 +138,20 @@ class Loader {
     view->source = note->source;
     view->direction = note->direction;
     if (note->flags & BRINK_SAMPLE_FILTERED) view->meta.contiguous = false;
+  }
+
+  // Recordings of older kernels carry no kinds: the code tells, where it is at hand.
+  void ClassifyBranches(SampleView* view) {
+    classified_.assign(view->branches.begin(), view->branches.end());
+    for (BranchEntry& entry : classified_) {
+      if (entry.type() != PerfBranchType::kUnknown || entry.abort() || !entry.from) continue;
+      const Location from = program_.spaces.Normalise(view->pid, entry.from);
+      const bool to_kernel = symbol::AddressSpaces::IsKernel(entry.to);
+      auto [it, fresh] = kinds_.try_emplace({from.object, from.offset, to_kernel}, Kind::kUnknown);
+      if (fresh) it->second = program_.KindAt(from, to_kernel);
+      entry.info |= MakeInfo(it->second);
+    }
+    view->branches = classified_;
   }
 
   void ApplyModel(SampleView* view) {
@@ -188,7 +207,9 @@ class Loader {
   std::vector<StackMeta> metas_;
   std::vector<int32_t> jit_pids_;
   std::optional<brbe::StreamModel> model_;
-  std::vector<BranchEntry> kept_, modelled_;
+  bool needs_kinds_ = false;
+  std::map<std::tuple<symbol::ObjectId, uint64_t, bool>, Kind> kinds_;
+  std::vector<BranchEntry> kept_, modelled_, classified_;
 };
 
 }  // namespace

@@ -12,17 +12,18 @@ std::string Program::NameAt(const Location& location) {
   return absl::StrFormat("%s+%#x", function.name, vaddr - function.start);
 }
 
+Kind Program::KindAt(const Location& from, bool to_kernel) {
+  auto code = symbolizer->CodeAt(from, kMaxInstruction);
+  if (!code.ok()) return Kind::kUnknown;
+  auto instruction = DecodeOne(*code, symbolizer->VaddrOf(from).value_or(0), symbolizer->MachineOf(from.object));
+  if (!instruction) return Kind::kUnknown;
+  // An entry whose source is no branch is an interrupt or exception taken there.
+  return !instruction->branch && to_kernel ? Kind::kIrq : instruction->kind;
+}
+
 void Program::FillKinds() {
   for (BranchStat& branch : aggregate.branches) {
-    if (branch.kind != Kind::kUnknown) continue;
-    auto code = symbolizer->CodeAt(branch.from, kMaxInstruction);
-    if (!code.ok()) continue;
-    auto vaddr = symbolizer->VaddrOf(branch.from);
-    auto instruction = DecodeOne(*code, vaddr.value_or(0), symbolizer->MachineOf(branch.from.object));
-    if (!instruction) continue;
-    branch.kind = instruction->kind;
-    // An entry whose source is no branch is an interrupt or exception taken there.
-    if (!instruction->branch && symbol::AddressSpaces::IsKernel(branch.to.offset)) branch.kind = Kind::kIrq;
+    if (branch.kind == Kind::kUnknown) branch.kind = KindAt(branch.from, symbol::AddressSpaces::IsKernel(branch.to.offset));
   }
 }
 

@@ -47,6 +47,8 @@ struct Program {
   std::string ObjectName(const Location& location) const { return objects[location.object].ShortName(); }
   // Kinds that the recording lacks, from the code where it can be found.
   void FillKinds();
+  // Kind of the branch at `from`, whose target is or is not in the kernel; unknown where there is no code.
+  Kind KindAt(const Location& from, bool to_kernel);
 };
 
 }  // namespace brink::report
