@@ -37,7 +37,7 @@ struct Demand {
   enum class State { kAny, kKnown, kUnknown } state = State::kAny;
   RangeSet values;
   std::optional<std::set<std::string>> texts;  // exact texts that are left
-  std::vector<const Node*> tests;              // text tests so far: each must accept what is left
+  std::vector<Expr> tests;                     // text tests so far: each must accept what is left
 };
 
 using Key = std::pair<Field, uint8_t>;
@@ -60,7 +60,8 @@ bool AcceptsText(const Node& node, const std::string& text) {
   return hit != node.negated;
 }
 
-bool AddText(Demand& demand, const Node& node) {
+bool AddText(Demand& demand, const Expr& expr) {
+  const Node& node = *expr;
   bool exact = std::none_of(node.patterns.begin(), node.patterns.end(), [](const Pattern& p) { return p.glob; });
   if (exact && !node.negated && !demand.texts) {
     demand.texts.emplace();
@@ -68,15 +69,16 @@ bool AddText(Demand& demand, const Node& node) {
   }
   // Objects have several names at once: an exact one says nothing about the others.
   if (node.field == Field::kFromObject || node.field == Field::kToObject) return true;
-  demand.tests.push_back(&node);
+  demand.tests.push_back(expr);
   if (!demand.texts) return true;
   std::erase_if(*demand.texts, [&](const std::string& text) {
-    return std::any_of(demand.tests.begin(), demand.tests.end(), [&](const Node* test) { return !AcceptsText(*test, text); });
+    return std::any_of(demand.tests.begin(), demand.tests.end(), [&](const Expr& test) { return !AcceptsText(*test, text); });
   });
   return !demand.texts->empty();
 }
 
-bool AddTest(Demands& demands, const Node& node) {
+bool AddTest(Demands& demands, const Expr& expr) {
+  const Node& node = *expr;
   Demand& demand = At(demands, node.field, node.slot);
   if (node.type == Node::Type::kIsUnknown && !node.negated) {
     if (demand.state == Demand::State::kKnown || AlwaysKnown(node.field)) return false;
@@ -88,7 +90,7 @@ bool AddTest(Demands& demands, const Node& node) {
     demand.values = demand.values.Intersection(node.values);
     return !demand.values.empty();
   }
-  if (node.type == Node::Type::kText) return AddText(demand, node);
+  if (node.type == Node::Type::kText) return AddText(demand, expr);
   if (node.type == Node::Type::kBits && !node.negated) return (node.equals & ~node.mask) == 0;
   return true;
 }
@@ -158,7 +160,7 @@ class Walk {
           pending.push_back(Simplify(expr));
           break;
         default:
-          if (!AddTest(demands, *expr)) return false;
+          if (!AddTest(demands, expr)) return false;
       }
     }
     return Consistent(demands) && visit_(demands);
