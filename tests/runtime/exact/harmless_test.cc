@@ -8,6 +8,8 @@
 
 #include "harness.h"
 #include "support/process.h"
+#include "support/status_matchers.h"
+#include "walk/recording_check.h"
 
 namespace brink::exact_test {
 namespace {
@@ -88,6 +90,20 @@ TEST_P(Harmless, SystemCallsEndAsTheyWould) {
   EXPECT_EQ(followed.status, 0) << followed.err;
   EXPECT_THAT(alone.out, testing::HasSubstr("EINTR 0, odd 0"));
   EXPECT_EQ(followed.out, alone.out);
+}
+
+// Not a matter of harm, but of the same runs: what an outsider's decoder says of a foreign program's recording.
+TEST_P(Harmless, RecordingsOfForeignProgramsAreTrueToTheirText) {
+  if (GetParam().name == std::string_view("whole") && !Thorough()) GTEST_SKIP() << "long: BRINK_LONG=1";
+  TempDir folder;
+  auto brink = RunBrink(Record(GetParam(), folder, {"--", "perl", "-e", "$n{$_ % 97} .= chr($_ % 61) for 1 .. 1500000; exit 3"}),
+                        {.timeout = std::chrono::seconds(120)});
+  EXPECT_EQ(brink.status, 3) << brink.err;
+  auto verdict = testing_support::CheckRecording(folder.File("out.data"));
+  ASSERT_THAT(verdict, testing_support::IsOk());
+  EXPECT_GT(verdict->with_stack, 0u);
+  EXPECT_GT(verdict->code.ranges, 32u);
+  EXPECT_EQ(verdict->code.wrong, 0u) << testing::PrintToString(verdict->code.complaints);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Harmless, testing::ValuesIn(kModes), [](const auto& info) { return info.param.name; });

@@ -1,19 +1,47 @@
 #include "walk_predictor.h"
 
 #include <algorithm>
+#include <cstdio>
 
+#include "base/fd.h"
+#include "base/strings.h"
 #include "walk/host_walker.h"
 
 namespace brink::fidelity {
+namespace {
+
+// What the kernel writes behind the program's back: nothing there may be taken as known.
+std::vector<brink_walk_range> KernelWritten(pid_t pid) {
+  std::vector<brink_walk_range> ranges;
+  auto maps = ReadFile("/proc/" + std::to_string(pid) + "/maps");
+  if (!maps.ok()) return ranges;
+  for (std::string_view line : Split(*maps, '\n')) {
+    if (line.find("[vvar") == std::string_view::npos) continue;
+    brink_walk_range range = {};
+    unsigned long start = 0, end = 0;
+    if (std::sscanf(std::string(line).c_str(), "%lx-%lx", &start, &end) != 2) continue;
+    range.start = start;
+    range.end = end;
+    range.kind = BRINK_RANGE_UNKNOWN;
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+}  // namespace
 
 Predictor WalkPredictor(uint32_t depth) {
   struct State {
     uint64_t process = ~uint64_t{0};
     walk::HostWalker walker;
+    std::vector<brink_walk_range> ranges;
   };
   auto state = std::make_shared<State>();
   return [state, depth](uint64_t process, const ptrace::Regs& regs, decode::Memory& memory) {
-    if (state->process != process) state->walker.ForgetCode();
+    if (state->process != process) {
+      state->walker.ForgetCode();
+      state->ranges = KernelWritten(static_cast<pid_t>(process & 0xffffffff));
+    }
     state->process = process;
     walk::Registers registers;
     std::copy(std::begin(regs.gpr), std::end(regs.gpr), std::begin(registers.gpr));
@@ -23,6 +51,7 @@ Predictor WalkPredictor(uint32_t depth) {
     registers.gs_base = regs.gs_base;
     walk::WalkOptions options;
     options.depth = depth;
+    options.ranges = state->ranges;
     auto read = [&](uint64_t address, void* to, size_t size) { return memory.Read(address, to, size) == size; };
     walk::WalkResult walked = state->walker.Walk(registers, read, options);
     Prediction out;
