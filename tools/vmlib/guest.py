@@ -32,12 +32,13 @@ class Guest:
         self.out = None    # folder that receives what the guest left in /out
         self.append = ""
         self.stream = sys.stdout
-        self.boot_seconds = None
 
     def run(self, script):
         """Runs the shell text inside. Returns (status, output); TIMED_OUT and NO_RESULT come with the console."""
         if not shutil.which(self.arch["qemu"]):
             raise kernels.Unavailable(f"no {self.arch['qemu']} (tools/setup --test)")
+        if self.out and self.kernel["root"] == "initramfs":
+            raise SystemExit(f"vm: --out needs a disk, and {self.kernel['name']} has no driver for one built in")
         found = kernels.get(self.kernel)
         work = tempfile.mkdtemp(prefix="brink-vm-")
         try:
@@ -46,7 +47,7 @@ class Guest:
             shutil.rmtree(work, ignore_errors=True)
 
     def _image(self, work, script):
-        root = image.Root(os.path.join(work, "root"))
+        root = image.Root(os.path.join(work, "root"), self.kernel["arch"])
         for path in self.files:
             root.add(path)
         for path, parameters in self.modules:
@@ -82,10 +83,14 @@ class Guest:
         words = [f"tsc_early_khz={frequency}" if frequency else "", f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
                  self.kernel["append"], append, self.append]
         result, console = os.path.join(work, "result"), os.path.join(work, "console")
+        serial = ["-serial", f"file:{result}"]
+        if self.arch["console"] not in self.arch["result"]:
+            serial = ["-serial", f"file:{console}"] + serial
         command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
-                   "-nic", "none", "-no-reboot", "-serial", f"file:{console}", "-serial", f"file:{result}", "-kernel",
+                   "-nic", "none", "-no-reboot", *serial, "-kernel",
                    found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive]
-        open(result, "wb").close()
+        for path in (result, console):
+            open(path, "wb").close()
         # One guest at a time, over all checkouts: emulation uses every core it gets, and time-outs would lie.
         with open(os.path.join(kernels.cache_dir(), ".guest"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -98,38 +103,44 @@ class Guest:
 
     def _wait(self, command, result, console):
         begin = time.monotonic()
-        text = ""
+        text, shown = "", 0
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu, \
                 open(result, "rb") as reader:
             try:
-                while True:
+                ended = False
+                while not ended and time.monotonic() - begin < self.timeout:
                     ended = qemu.poll() is not None
-                    more = reader.read().decode(errors="replace")
-                    if more and self.boot_seconds is None:
-                        self.boot_seconds = time.monotonic() - begin
-                    text += more
-                    self._show(more)
-                    if ended:
-                        break
-                    if time.monotonic() - begin > self.timeout:
-                        break
-                    time.sleep(0.05)
+                    text += reader.read().decode(errors="replace").replace("\r", "")
+                    shown = self._show(text, shown)
+                    time.sleep(0 if ended else 0.05)
             finally:
                 if qemu.poll() is None:
                     qemu.kill()
             said = qemu.stdout.read().decode(errors="replace")
         answer = re.search(r"^RESULT (\d+)$", text, re.M)
         if answer:
-            return int(answer.group(1)), text[:answer.start()].rstrip("\n") + "\n"
-        timed_out = time.monotonic() - begin > self.timeout
-        why = f"no answer after {self.timeout} s" if timed_out else "the guest ended without an answer"
+            return int(answer.group(1)), text[_begin(text):answer.start()].rstrip("\n") + "\n"
+        why = "the guest ended without an answer" if ended else f"no answer after {self.timeout} s"
         print(f"vm: {self.kernel['name']}: {why}; qemu said: {said.strip() or 'nothing'}; its console ended with",
               file=sys.stderr)
         with open(console, encoding="utf-8", errors="replace") as file:
-            sys.stderr.writelines("  | " + line.rstrip() + "\n" for line in file.readlines()[-40:])
-        return (TIMED_OUT if timed_out else NO_RESULT), text
+            lines = file.read().splitlines() or text[:_begin(text)].splitlines()
+        sys.stderr.writelines(f"  | {line.rstrip()}\n" for line in lines[-40:])
+        return (NO_RESULT if ended else TIMED_OUT), text[_begin(text):]
 
-    def _show(self, more):
-        if self.stream and more:
-            self.stream.write(re.sub(r"\n?^RESULT \d+\n", "", more, flags=re.M))
+    def _show(self, text, shown):
+        """Prints what the program in the guest has said since; returns how far."""
+        begin = _begin(text)
+        answer = re.search(r"^\n?RESULT \d+\n", text, re.M)
+        end = answer.start() if answer else len(text)
+        shown = max(shown, begin)
+        if self.stream and end > shown:
+            self.stream.write(text[shown:end])
             self.stream.flush()
+        return max(shown, end)
+
+
+def _begin(text):
+    """Where the program's own words begin: before them a guest with one serial port writes its console there."""
+    mark = re.search(r"^GUEST BEGIN\n", text, re.M)
+    return mark.end() if mark else len(text)

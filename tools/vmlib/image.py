@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 
+from vmlib import kernels
 from vmlib.kernels import Unavailable
 
 _INIT = """#!/bin/sh
@@ -34,6 +35,7 @@ for module in /vm/modules/*.ko; do
 done
 if [ $status = 0 ]; then
   cd /root
+  echo "GUEST BEGIN" > RESULT_TTY
   sh /vm/run < /dev/null > RESULT_TTY 2>&1
   status=$?
 fi
@@ -49,8 +51,9 @@ poweroff -f
 class Root:
     """A root folder under construction; every file lands at the path that it has on this machine."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, arch):
         self.folder = folder
+        self.arch = arch
         for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc", "vm/modules", "var/tmp", "usr/bin", "usr/sbin",
                      "usr/lib", "usr/lib64"):
             os.makedirs(self.path(name), exist_ok=True)
@@ -70,11 +73,10 @@ class Root:
         os.chmod(self.path(name), mode)
 
     def _busybox(self):
-        busybox = shutil.which("busybox")
-        if not busybox:
-            raise Unavailable("no busybox (package busybox-static)")
-        shutil.copy(busybox, self.path("usr/bin/busybox"))
-        applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+        shutil.copy(kernels.busybox(self.arch), self.path("usr/bin/busybox"))
+        # This machine's list: another architecture's busybox of the same release has the same applets.
+        applets = subprocess.run([kernels.busybox(kernels.host_arch()), "--list"], capture_output=True, text=True,
+                                 check=True).stdout.split()
         for applet in applets:
             if applet != "busybox":
                 os.symlink("busybox", self.path("usr/bin/" + applet))
@@ -128,6 +130,10 @@ def _libraries(path):
     with open(path, "rb") as file:
         if file.read(4) != b"\x7fELF":
             return []
+        file.seek(18)
+        machine = int.from_bytes(file.read(2), "little")
+    if machine != _MACHINES.get(kernels.host_arch()):
+        return _foreign_libraries(path, {183: "aarch64-linux-gnu", 62: "x86_64-linux-gnu"}.get(machine))
     listing = subprocess.run(["ldd", path], capture_output=True, text=True)
     if listing.returncode:
         return []  # static, or a module
@@ -135,6 +141,29 @@ def _libraries(path):
     if missing:
         raise SystemExit(f"vm: {path} needs {' '.join(missing)}, not found here")
     return re.findall(r"(/\S+) \(0x", listing.stdout)
+
+
+_MACHINES = {"amd64": 62, "arm64": 183}
+
+
+def _foreign_libraries(path, triplet):
+    """The closure of a program that this machine's ldd cannot ask, from the libraries installed for its architecture."""
+    found, todo = {}, [path]
+    while todo:
+        text = subprocess.run(["readelf", "-ld", todo.pop()], capture_output=True, text=True, check=True).stdout
+        for interpreter in re.findall(r"program interpreter: (\S+)\]", text):
+            found.setdefault(os.path.basename(interpreter), interpreter)
+        for name in re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", text):
+            if name in found:
+                continue
+            places = [f"/usr/lib/{triplet}/{name}", f"/lib/{triplet}/{name}", f"/usr/{triplet.replace('x86_64', 'x86-64')}/lib/{name}",
+                      f"/usr/{triplet}/lib/{name}"]
+            place = next((p for p in places if os.path.exists(p)), None)
+            if not place:
+                raise SystemExit(f"vm: {path} needs {name} for {triplet}, not installed here")
+            found[name] = place
+            todo.append(place)
+    return list(found.values())
 
 
 def _size(folder):

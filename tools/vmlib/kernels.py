@@ -7,6 +7,7 @@ needs no change here. What was unpacked once is used again without network.
 import fcntl
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -39,9 +40,29 @@ def find(name):
     raise SystemExit(f"vm: no kernel {name!r}; there are: {known}")
 
 
-def _show(package):
+def host_arch():
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def _apt(arch):
+    """Options for apt: another architecture gets lists of its own, so that this system's set-up stays as it is."""
+    # Without a user of its own apt works as whoever calls it; as root it would insist on its _apt user.
+    options = ["-o", "APT::Sandbox::User=root"]
+    if arch == host_arch():
+        return options
+    state = os.path.join(cache_dir(), "apt-" + arch)
+    options += ["-o", f"APT::Architecture={arch}", "-o", f"APT::Architectures={arch}", "-o", f"Dir::State::Lists={state}/lists",
+                "-o", f"Dir::Cache={state}/cache"]
+    if not os.path.isdir(state + "/lists"):
+        os.makedirs(state + "/lists/partial")
+        os.makedirs(state + "/cache/archives/partial")
+        subprocess.run(["apt-get", "update", "-qq", *options], capture_output=True, check=False)
+    return options
+
+
+def _show(package, arch):
     """The fields of the candidate of `package`, or nothing."""
-    done = subprocess.run(["apt-cache", "show", "--no-all-versions", package], capture_output=True, text=True)
+    done = subprocess.run(["apt-cache", "show", "--no-all-versions", package, *_apt(arch)], capture_output=True, text=True)
     fields = {}
     for line in done.stdout.splitlines():
         key, sep, value = line.partition(": ")
@@ -50,32 +71,26 @@ def _show(package):
     return fields
 
 
-def _depends(package):
-    names = [re.split(r"[ (|]", d.strip())[0] for d in _show(package).get("Depends", "").split(",")]
+def _depends(package, arch):
+    names = [re.split(r"[ (|]", d.strip())[0] for d in _show(package, arch).get("Depends", "").split(",")]
     return [n for n in names if n]
-
-
-def _first(package, pattern):
-    for name in _depends(package):
-        if re.fullmatch(pattern, name):
-            return name
-    raise Unavailable(f"apt knows no candidate of {package} (run apt-get update)")
 
 
 def _resolve(kernel):
     """Package names of one kernel: the image, and what building a module against it needs."""
-    suffix = "" if kernel["arch"] == "amd64" else ":" + kernel["arch"]
-    image = _first(f"linux-image-{kernel['meta']}{suffix}", r"linux-image-\d.*")
+    arch, meta = kernel["arch"], f"linux-image-{kernel['meta']}"
+    image = next((n for n in _depends(meta, arch) if re.fullmatch(r"linux-image-\d.*", n)), None)
+    if not image:
+        raise Unavailable(f"apt knows no candidate of {meta} (run apt-get update)")
     headers = image.replace("linux-image-", "linux-headers-", 1)
-    # kbuild holds host programs, so it is always that of this machine.
-    more = [n for n in _depends(headers + suffix) if re.match(r"linux-(headers|kbuild)-", n)]
+    more = [n for n in _depends(headers, arch) if re.match(r"linux-(headers|kbuild)-", n)]
     if len(more) < 2:
         raise Unavailable(f"apt knows no {headers} for {image} (run apt-get update)")
-    return {"release": image[len("linux-image-"):], "version": _show(image + suffix)["Version"],
-            "image": [image + suffix], "headers": [headers + suffix] + more}
+    return {"release": image[len("linux-image-"):], "version": _show(image, arch)["Version"], "image": [image],
+            "headers": [headers] + [n for n in more if "kbuild" not in n], "kbuild": [n for n in more if "kbuild" in n]}
 
 
-def _unpack(packages, target):
+def _unpack(packages, target, arch):
     """Downloads and unpacks; the finished folder appears at once, under its final name."""
     if os.path.isdir(target):
         return
@@ -83,9 +98,7 @@ def _unpack(packages, target):
     os.makedirs(parent, exist_ok=True)
     work = tempfile.mkdtemp(dir=parent, prefix=".unpack-")
     try:
-        # Without a user of its own apt works as whoever calls it; as root it would insist on its _apt user.
-        fetch = subprocess.run(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", *packages], cwd=work,
-                               capture_output=True, text=True)
+        fetch = subprocess.run(["apt-get", "download", "-q", *_apt(arch), *packages], cwd=work, capture_output=True, text=True)
         debs = [f for f in os.listdir(work) if f.endswith(".deb")]
         if fetch.returncode or len(debs) < len(packages):
             last = (fetch.stderr.strip().splitlines() or ["no output"])[-1]
@@ -133,11 +146,29 @@ def get(kernel, headers=False):
 
 
 def _get(kernel, names, headers):
-    base = os.path.join(cache_dir(), f"{names['release']}_{names['version']}_{kernel['arch']}".replace("~", "."))
-    _unpack(names["image"], os.path.join(base, "image"))
+    arch = kernel["arch"]
+    base = os.path.join(cache_dir(), f"{names['release']}_{names['version']}_{arch}".replace("~", "."))
+    _unpack(names["image"], os.path.join(base, "image"), arch)
     found = {"release": names["release"], "version": names["version"], "image": os.path.join(base, "image"),
              "vmlinuz": os.path.join(base, "image", "boot", "vmlinuz-" + names["release"])}
     if headers:
-        _unpack(names["headers"], os.path.join(base, "headers"))
         found["headers"] = os.path.join(base, "headers")
+        if not os.path.isdir(found["headers"]):
+            # kbuild holds programs for the machine that builds.
+            _unpack(names["kbuild"], os.path.join(base, "kbuild"), host_arch())
+            _unpack(names["headers"], os.path.join(base, "headers.new"), arch)
+            shutil.copytree(os.path.join(base, "kbuild"), os.path.join(base, "headers.new"), symlinks=True, dirs_exist_ok=True)
+            os.rename(os.path.join(base, "headers.new"), found["headers"])
     return found
+
+
+def busybox(arch):
+    """Path of a static busybox; another architecture's comes from its package."""
+    if arch == host_arch():
+        found = shutil.which("busybox")
+        if not found:
+            raise Unavailable("no busybox (package busybox-static)")
+        return found
+    folder = os.path.join(cache_dir(), "busybox-" + arch)
+    _unpack(["busybox-static"], folder, arch)
+    return os.path.join(folder, "bin/busybox")

@@ -7,6 +7,7 @@
 
 #include "bpf_session.h"
 #include "harness.h"
+#include "ranges.h"
 
 namespace brink::guest {
 namespace {
@@ -102,6 +103,24 @@ TEST_F(Hooks, WithoutAHeldEventNothingNewIsRecorded) {
   // The helper still answers with its old records: staleness is for brink to notice.
   EXPECT_GT(session.Result(GUEST_FENTRY).bytes, 0);
   EXPECT_EQ(DeviceCounter("snapshots"), taken);
+}
+
+TEST_F(Hooks, ASnapshotInAPerfEventBurnsNothing) {
+  EventOptions options;
+  options.period = 100'003;
+  options.branch_type = kAny | kUser;
+  options.exclude_kernel = true;
+  Sampler sampler(options);
+  BpfSession session;
+  session.AttachTo(session->progs.at_perf_event, sampler.fd());
+  sampler.Start();
+  for (int i = 0; i < 20'000 && session.Result(GUEST_PERF_EVENT).hits < 5; i++) brink_guest_probe_here();
+  sampler.Stop();
+  ASSERT_GE(session.Result(GUEST_PERF_EVENT).hits, 5u);
+  Stack stack = StackOf(session.Result(GUEST_PERF_EVENT));
+  ASSERT_GE(stack.size(), 32u);
+  CodeReader code;
+  EXPECT_TRUE(CheckRange(code, stack.front().to, session.Result(GUEST_PERF_EVENT).ip).straight);
 }
 
 TEST_F(Hooks, TheHelperGivesWhatPerfWrites) {
