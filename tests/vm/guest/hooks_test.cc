@@ -114,7 +114,7 @@ TEST_F(Hooks, ASnapshotInAPerfEventBurnsNothing) {
   BpfSession session;
   session.AttachTo(session->progs.at_perf_event, sampler.fd());
   sampler.Start();
-  for (int i = 0; i < 20'000 && session.Result(GUEST_PERF_EVENT).hits < 5; i++) brink_guest_probe_here();
+  for (int i = 0; i < 500'000 && session.Result(GUEST_PERF_EVENT).hits < 5; i++) brink_guest_probe_here();
   sampler.Stop();
   ASSERT_GE(session.Result(GUEST_PERF_EVENT).hits, 5u);
   Stack stack = StackOf(session.Result(GUEST_PERF_EVENT));
