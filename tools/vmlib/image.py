@@ -148,9 +148,9 @@ _MACHINES = {"amd64": 62, "arm64": 183}
 
 def _foreign_libraries(path, triplet):
     """The closure of a program that this machine's ldd cannot ask, from the libraries installed for its architecture."""
-    found, todo = {}, [path]
-    while todo:
-        text = subprocess.run(["readelf", "-ld", todo.pop()], capture_output=True, text=True, check=True).stdout
+    found, waiting = {}, [path]
+    while waiting:
+        text = subprocess.run(["readelf", "-ld", waiting.pop()], capture_output=True, text=True, check=True).stdout
         for interpreter in re.findall(r"program interpreter: (\S+)\]", text):
             found.setdefault(os.path.basename(interpreter), interpreter)
         for name in re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", text):
@@ -162,7 +162,7 @@ def _foreign_libraries(path, triplet):
             if not place:
                 raise SystemExit(f"vm: {path} needs {name} for {triplet}, not installed here")
             found[name] = place
-            todo.append(place)
+            waiting.append(place)
     return list(found.values())
 
 
