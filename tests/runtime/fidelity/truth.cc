@@ -329,7 +329,7 @@ Tally Judge(const Program& program, const Predictor& predict, const Options& opt
   std::mt19937_64 random(options.seed);
   auto deadline = std::chrono::steady_clock::now() +
                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(options.seconds));
-  constexpr int kMaxRuns = 200;
+  constexpr int kMaxRuns = 5000;  // a run of cc1 is short
   for (int i = 0; i < kMaxRuns && tally.windows < options.windows && std::chrono::steady_clock::now() < deadline; ++i) {
     Run(program, predict, options, &random, &tally).Go(deadline);
   }
