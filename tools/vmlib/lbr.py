@@ -12,7 +12,6 @@ from vmlib.kernels import ROOT, Unavailable
 
 _MODULE = os.path.join(ROOT, "tests/vm/module")
 _PLUGIN = os.path.join(ROOT, "tests/vm/plugin")
-BAR_BYTES = 1 << 20
 
 
 def _digest(*folders):
@@ -86,6 +85,8 @@ def module(kernel):
 
 def attach(guest, mode, parameters):
     """Gives a guest branch hardware: mode 'plugin' (true branches) or 'canned' (what the test feeds)."""
+    if guest.kernel["arch"] != "amd64":
+        raise Unavailable("the branch hardware knows x86-64 guests only")
     guest.modules.append((module(guest.kernel), f"source={mode} {parameters}"))
     if mode == "plugin":
         guest.plugin = plugin()
