@@ -91,6 +91,52 @@ int brink_on_event(void *ctx)
 	return 0;
 }
 
+/* Each how manieth hit of the target is a sample. */
+const volatile __u64 brink_tracepoint_period = 1;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} brink_tracepoint_hits SEC(".maps");
+
+/*
+ * A hit of a tracepoint. Runs on every CPU for every task, whatever the perf event says, so target and period are
+ * looked after here. The place is the kernel's: where the tracepoint stands.
+ */
+SEC("tp")
+int brink_on_tracepoint(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_sample *s;
+	__u32 zero = 0;
+	__u64 *hits, ip = 0;
+
+	brink_count(BRINK_CNT_EVENTS);
+	hits = bpf_map_lookup_elem(&brink_tracepoint_hits, &zero);
+	s = bpf_map_lookup_elem(&brink_scratch, &zero);
+	if (!s || !hits)
+		return 0;
+	if (!brink_target_has_current(task) || (brink_cfg.flags & BRINK_CFG_SKIP_KERNEL) ||
+	    (brink_tracepoint_period > 1 && ++*hits % brink_tracepoint_period)) {
+		brink_count(BRINK_CNT_FILTERED);
+		return 0;
+	}
+	/* The innermost frame is the tracepoint's own iterator. */
+	bpf_get_stack(ctx, &ip, sizeof(ip), 1);
+	brink_sample_fill(s, task, ip);
+	s->period = brink_tracepoint_period;
+	s->flags |= BRINK_SAMPLE_KERNEL_IP;
+	if (brink_cfg.flags & BRINK_CFG_COOKIE)
+		s->event = bpf_get_attach_cookie(ctx);
+	if (brink_cfg.flags & BRINK_CFG_REPLAY)
+		take_replay((struct brink_sample_scratch *)s);
+	brink_sample_chain(ctx, s);
+	brink_sample_emit(s);
+	return 0;
+}
+
 /*
  * Replay at full rate: one run feeds `batch` stacks through the same path as brink_on_event. Driven by
  * BPF_PROG_TEST_RUN from the collector's feeder thread. Returns how many stacks were taken.

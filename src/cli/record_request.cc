@@ -56,6 +56,12 @@ Status FillRate(const RecordOptions& options, SessionSpec* session) {
   if (options.count && !options.frequency.empty()) return InvalidArgument("choose one of -F and -c");
   session->period = options.count;
   if (options.count) return OkStatus();
+  bool tracepoints = std::all_of(session->events.begin(), session->events.end(), [](const EventSpec& event) { return event.is_tracepoint(); });
+  if (tracepoints) {
+    if (!options.frequency.empty()) return InvalidArgument("--freq: tracepoints are sampled by count: say -c N (default 1)");
+    session->period = 1;
+    return OkStatus();
+  }
   uint64_t max = ReadMaxSampleRate();
   if (options.frequency == "max") {
     session->frequency = max;
@@ -141,6 +147,7 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   request.spec.cgroup_ids = options.all_cgroups;
   request.spec.duration_ns = options.duration_ns;
   request.spec.replay_count = options.replay_count;
+  request.spec.replay_rate = options.replay_rate;
   if (options.delay_ms) {
     request.spec.delay_ns = *options.delay_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(*options.delay_ms) * 1'000'000;
   }

@@ -4,7 +4,9 @@
 #include <bpf/libbpf.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "brink/abi/session.h"  // types that the skeleton names
 #include "sample.skel.h"
@@ -56,6 +58,9 @@ Status EventSource::Load(SourceContext& context) {
   RETURN_IF_ERROR(context.Share(skeleton_->obj));
   const bool replay = traits_.id == BRINK_SOURCE_REPLAY;
   bpf_program__set_autoload(skeleton_->progs.brink_replay_run, replay);
+  bpf_program__set_autoload(skeleton_->progs.brink_on_tracepoint, context.samples_tracepoints());
+  const uint64_t every = context.tracepoint_period();
+  RETURN_IF_ERROR(SetRodata(skeleton_->obj, "brink_tracepoint_period", &every, sizeof(every)));
   uint32_t count = static_cast<uint32_t>(std::min<size_t>(stacks_.size(), BRINK_REPLAY_STACKS));
   if (replay) {
     RETURN_IF_ERROR(SetRodata(skeleton_->obj, "brink_replay_count", &count, sizeof(count)));
@@ -76,12 +81,19 @@ Status EventSource::Load(SourceContext& context) {
   return OkStatus();
 }
 
+bpf_program* EventSource::tracepoint_program() {
+  // Hardware stacks come with hardware events only.
+  return skeleton_ && traits_.id != BRINK_SOURCE_LBR ? skeleton_->progs.brink_on_tracepoint : nullptr;
+}
+
 bpf_program* EventSource::program() { return skeleton_ ? skeleton_->progs.brink_on_event : nullptr; }
 
-StatusOr<uint64_t> EventSource::Feed(uint64_t count) {
+StatusOr<uint64_t> EventSource::Feed(uint64_t count, uint64_t per_second) {
   LIBBPF_OPTS(bpf_test_run_opts, options);
   uint64_t sent = 0;
+  const auto begin = std::chrono::steady_clock::now();
   while (sent < count) {
+    if (per_second) std::this_thread::sleep_until(begin + std::chrono::nanoseconds(sent * 1'000'000'000 / per_second));
     int error = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.brink_replay_run), &options);
     if (error) return ErrnoError(-error, "run the replay program");
     sent += options.retval;

@@ -29,9 +29,11 @@ class EventSource : public StackSource {
   Status AmendEvent(perf_event_attr* attr) override;
   Status Load(SourceContext& context) override;
   bpf_program* program() override;
+  bpf_program* tracepoint_program() override;
 
   // Replay only: sends `count` stacks through the BPF path now, from the calling thread. The count that was tried.
-  StatusOr<uint64_t> Feed(uint64_t count);
+  // `per_second`: not faster than that; 0: as fast as it goes.
+  StatusOr<uint64_t> Feed(uint64_t count, uint64_t per_second = 0);
 
  private:
   explicit EventSource(SourceTraits traits);

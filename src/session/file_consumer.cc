@@ -46,6 +46,11 @@ perfdata::EventSpec MakeFileEvent(const perf_event_attr& attr, std::string name,
   event.attr.flags &= ~(kAttrDisabled | kAttrPinned | kAttrEnableOnExec);
   event.attr.clockid = CLOCK_MONOTONIC;
   event.name = std::move(name);
+  if (attr.type == PERF_TYPE_TRACEPOINT) {
+    // perf refuses a tracepoint without the tracing data of its format; what we have is the output of a BPF program.
+    event.attr.type = kTypeSoftware;
+    event.attr.config = kSwBpfOutput;
+  }
   bool notes = traits.direction == BRINK_DIR_FUTURE;
   if (notes) event.attr.sample_type |= kSampleRaw;
   event.notes = EventNotes{.source = static_cast<uint8_t>(traits.id), .direction = static_cast<uint8_t>(traits.direction),

@@ -242,7 +242,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   } else if (!armed.ok()) {
     return armed;
   } else if (spec.replay_count) {
-    ASSIGN_OR_RETURN(uint64_t sent, replay->Feed(spec.replay_count));
+    ASSIGN_OR_RETURN(uint64_t sent, replay->Feed(spec.replay_count, spec.replay_rate));
     (void)sent;
     result.reason = EndReason::kReplayDone;
   } else {

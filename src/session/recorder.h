@@ -36,6 +36,7 @@ struct RecordSpec {
   std::function<void(const Session&, const FileConsumer&)> progress;
   // Replay only: stacks sent at full rate instead of at events; 0: at events.
   uint64_t replay_count = 0;
+  uint64_t replay_rate = 0;      // stacks a second; 0: as fast as it goes
 };
 
 enum class EndReason { kCommandEnded, kTargetEnded, kInterrupted, kDuration, kSizeLimit, kReplayDone, kConsumerFailed };

@@ -34,8 +34,10 @@ class SamplingEvents {
   // Adds what the source needs to an attribute.
   using Amend = std::function<Status(perf_event_attr*)>;
 
-  // Opens everything, disabled, and attaches `program` (with the event's index as cookie).
-  Status Open(const SamplingPlan& plan, const Amend& amend, const bpf_program* program);
+  // Opens everything, disabled, and attaches `program` (with the event's index as cookie). Tracepoints get
+  // `tracepoint_program`, once, when the events are enabled: such a program runs at each hit on every CPU from its
+  // attachment on, whatever the event's state and period.
+  Status Open(const SamplingPlan& plan, const Amend& amend, const bpf_program* program, const bpf_program* tracepoint_program = nullptr);
   // A CPU has come back: opens its events anew, enabled if the others are. One that has gone: closes them.
   Status OpenCpu(int cpu);
   void CloseCpu(int cpu);
@@ -54,8 +56,13 @@ class SamplingEvents {
 
   SamplingPlan plan_;
   Amend amend_;
+  Status OpenTracepoint(size_t index);
+  Status Attach(const bpf_program* program, size_t index, OpenEvent* event);
+
   const bpf_program* program_ = nullptr;
+  const bpf_program* tracepoint_program_ = nullptr;
   std::vector<OpenEvent> open_;
+  std::vector<std::pair<size_t, OpenEvent>> tracepoints_;  // by index of the event
   bool enabled_ = false;
 };
 

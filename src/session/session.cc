@@ -38,7 +38,8 @@ Status Session::Init(const SessionSpec& spec, std::unique_ptr<StackSource> sourc
   RETURN_IF_ERROR(OpenSideBand());
   RETURN_IF_ERROR(LoadBpf(config));
   if (source_->traits().sampling_events) {
-    RETURN_IF_ERROR(events_.Open(Plan(), [this](perf_event_attr* attr) { return source_->AmendEvent(attr); }, source_->program()));
+    RETURN_IF_ERROR(events_.Open(Plan(), [this](perf_event_attr* attr) { return source_->AmendEvent(attr); }, source_->program(),
+                                 source_->tracepoint_program()));
   }
   // Before the threads, which inherit it.
   if (spec_.keep_capabilities) RETURN_IF_ERROR(DropPrivileges(*spec_.keep_capabilities));
@@ -71,6 +72,8 @@ Status Session::ChooseMode(brink_bpf_config* config) {
   config->command_tgid = child_ ? static_cast<uint32_t>(child_->pid()) : 0;
   config->target_mode = BRINK_TARGET_ALL;
   inherit_ = spec_.target.inherit_only;
+  if (samples_tracepoints() && (inherit_ || !spec_.target.cpus.empty())) return InvalidArgument("tracepoints cannot be limited by -C or --inherited-events");
+  if (spec_.target.cgroups.size() > BRINK_MAX_CGROUPS) return InvalidArgument("-G: at most " + std::to_string(BRINK_MAX_CGROUPS) + " cgroups");
   if (inherit_ && target_.tasks.empty()) return InvalidArgument("inherited events need a command, -p or -t");
   switch (target_.kind) {
     case TargetKind::kAllCpus:
@@ -87,12 +90,17 @@ Status Session::ChooseMode(brink_bpf_config* config) {
         ASSIGN_OR_RETURN(UniqueFd fd, OpenCgroup(mounts_, name));
         cgroups_.push_back(std::move(fd));
       }
+      // Tracepoint programs run for everybody.
+      if (samples_tracepoints()) {
+        config->target_mode = BRINK_TARGET_CGROUP;
+        config->cgroups = static_cast<uint32_t>(cgroups_.size());
+      }
       break;
     case TargetKind::kCommand: {
       using Group = TargetSpec::Group;
       if (inherit_) break;
       config->target_mode = BRINK_TARGET_TGIDS;
-      if (spec_.target.run_cgroup == Group::kOff || !spec_.target.follow_children) break;
+      if (spec_.target.run_cgroup == Group::kOff || !spec_.target.follow_children || samples_tracepoints()) break;
       auto group = RunCgroup::Make(mounts_);
       Status joined = group.ok() ? (*group)->Add(child_->pid()) : group.status();
       if (joined.ok()) {
@@ -113,6 +121,10 @@ uint64_t Session::period_ns() const {
   uint64_t period = spec_.events[0].period ? spec_.events[0].period : spec_.period;
   uint64_t frequency = spec_.events[0].frequency ? spec_.events[0].frequency : spec_.frequency;
   return frequency ? 1'000'000'000 / frequency : period;
+}
+
+bool Session::samples_tracepoints() const {
+  return std::any_of(spec_.events.begin(), spec_.events.end(), [](const EventSpec& event) { return event.is_tracepoint(); });
 }
 
 Status Session::OpenSideBand() {
@@ -149,6 +161,7 @@ Status Session::LoadBpf(const brink_bpf_config& config) {
     ASSIGN_OR_RETURN(core_, BpfCore::Load(options));
   }
   if (core_->config().target_mode != BRINK_TARGET_ALL) {
+    for (uint32_t i = 0; i < core_->config().cgroups; ++i) RETURN_IF_ERROR(core_->SetCgroup(i, cgroups_[i].get()));
     for (const TargetTask& task : target_.tasks) RETURN_IF_ERROR(core_->AddTask(task.id, task.start_ticks));
   }
   ASSIGN_OR_RETURN(ring_, BpfRing::Map(core_->ring_fd(), core_->ring_bytes()));

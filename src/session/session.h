@@ -127,6 +127,8 @@ class Session : private SourceContext, private DrainHandler {
   pid_t command_pid() const override { return child_ ? child_->pid() : 0; }
   const std::vector<int>& cpus() const override { return target_.cpus; }
   uint64_t period_ns() const override;
+  bool samples_tracepoints() const override;
+  uint64_t tracepoint_period() const override { return spec_.period ? spec_.period : 1; }
 
   // DrainHandler
   void OnSideBand(std::span<const std::byte> record, RecordSink& sink) override;

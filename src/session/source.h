@@ -63,6 +63,9 @@ class SourceContext {
   virtual const std::vector<int>& cpus() const = 0;
   // Distance of two samples in ns for clocks, 0 for others.
   virtual uint64_t period_ns() const = 0;
+  // Whether the session samples at tracepoints (then tracepoint_program() is wanted), and at which of their hits.
+  virtual bool samples_tracepoints() const { return false; }
+  virtual uint64_t tracepoint_period() const { return 1; }
 };
 
 class StackSource {
@@ -79,6 +82,9 @@ class StackSource {
   virtual Status Load(SourceContext& context) = 0;
   // perf_event program for the sampling events; nullptr for user-space sources.
   virtual bpf_program* program() { return nullptr; }
+  // Tracepoint program (BPF_PROG_TYPE_TRACEPOINT) for events that are tracepoints; nullptr: the source cannot sample
+  // there.
+  virtual bpf_program* tracepoint_program() { return nullptr; }
   // Events are open and still disabled; the drain runs. Threads of the source start here.
   virtual Status Start(SourceContext& /*context*/) { return OkStatus(); }
   // Any record of the ring that is no sample and no task event (BRINK_REC_MISS). Drain thread; must be quick.

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """What the pipeline costs and carries. Three parts, each a comparison of things in one run:
 
- rate     replayed stacks of 32 through one ring into a file at full rate: stacks a second, losses, collector CPU and
-          memory, for several buffer counts and sizes (the table of docs/pipeline.md)
+ rate     replayed stacks of 32 through one ring into a file, paced at --rate and in one burst: losses, collector CPU and
+          memory, for several buffer counts and sizes (the tables of docs/pipeline.md)
  cost     brink record (stacks of 32 replayed at each sample) against perf record -e cpu-clock at the same rate on the
           same program, in turn: collector CPU time, bytes a sample, losses, time of the program
  sum      the ratios
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-PROGRAM = ["/usr/bin/python3", "-c", "sum(i*i%7 for i in range(12000000))"]
+PROGRAM = ["/usr/bin/python3", "-c", "sum(i*i%7 for i in range(36000000))"]
 POOLS = ((4, "256K"), (4, "1M"), (16, "256K"), (16, "1M"), (64, "1M"), (16, "4M"), (128, "1M"))
 
 
@@ -31,18 +31,20 @@ def timed(words):
     return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-def rate(args, folder):
+def rate(args, folder, per_second):
     rows = []
     for buffers, size in POOLS:
         data, report = os.path.join(folder, "rate.data"), os.path.join(folder, "rate.json")
         words = [args.brink, "record", "-q", "--json=" + report, "-o", data, "--buffers", str(buffers), "--buffer-size", size,
                  "-C", "0", "-F", "1", "-D", "-1", "--replay-count", str(args.count)]
+        if per_second:
+            words += ["--replay-rate", str(per_second)]
         _, _, peak = timed(words)
         with open(report, encoding="utf-8") as file:
             result = json.load(file)
         sent, seconds = result["samples_sent"], result["elapsed_ns"] / 1e9
         assert sent == result["samples_written"] + result["samples_lost"], result
-        rows.append({"buffers": buffers, "buffer_size": size, "stacks_per_s": sent / seconds, "lost_percent": 100 * result["samples_lost"] / sent,
+        rows.append({"buffers": buffers, "buffer_size": size, "sent_per_s": sent / seconds, "lost_percent": 100 * result["samples_lost"] / sent,
                      "waiting_max": result["buffers_waiting_max"], "own_cpu_us_per_stack": result["own_cpu_ns"] / 1e3 / sent, "peak_mib": peak / 1024})
         os.unlink(data)
     return rows
@@ -81,20 +83,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
     parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=int, default=500_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--hz", type=int, default=1000)
     parser.add_argument("--folder")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        result = {"rate": rate(args, folder), "cost": cost(args, folder)}
+        result = {"rate": rate(args, folder, args.rate), "burst": rate(args, folder, 0), "cost": cost(args, folder)}
     if args.json:
         print(json.dumps(result))
         return 0
-    print("buffers  size   stacks/s   lost %  waiting  us CPU/stack  peak MiB")
-    for row in result["rate"]:
-        print(f"{row['buffers']:7}  {row['buffer_size']:>4} {row['stacks_per_s']:10.0f} {row['lost_percent']:8.2f} {row['waiting_max']:8}"
-              f" {row['own_cpu_us_per_stack']:13.2f} {row['peak_mib']:9.1f}")
+    for name, text in (("rate", f"paced at {args.rate} stacks/s"), ("burst", "as fast as the feeder goes")):
+        print(f"{text}, {args.count} stacks of 32:")
+        print("buffers  size     sent/s   lost %  waiting  us CPU/stack  peak MiB")
+        for row in result[name]:
+            print(f"{row['buffers']:7}  {row['buffer_size']:>4} {row['sent_per_s']:10.0f} {row['lost_percent']:8.2f} {row['waiting_max']:8}"
+                  f" {row['own_cpu_us_per_stack']:13.2f} {row['peak_mib']:9.1f}")
     print(f"\nat {args.hz} Hz on {result['cost']['program_s']:.2f} s of python3 (medians of {args.repeat}); brink's samples carry 32 branches:")
     print("        samples  lost  bytes/sample  program slower by  all CPU time more by  peak MiB")
     for name in ("brink", "perf"):

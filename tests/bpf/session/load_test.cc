@@ -21,6 +21,8 @@ class CoreContext : public SourceContext {
   pid_t command_pid() const override { return 0; }
   const std::vector<int>& cpus() const override { return cpus_; }
   uint64_t period_ns() const override { return 1'000'000; }
+  bool samples_tracepoints() const override { return true; }
+  uint64_t tracepoint_period() const override { return 3; }
 
  private:
   BpfCore& core_;

@@ -113,6 +113,28 @@ TEST(Target, InheritedEventsAreTheFallBack) {
   EXPECT_GT(recording.json["samples_written"], 200);
 }
 
+TEST(Target, TracepointsAreSampledByCount) {
+  SKIP_UNLESS("bpf.perf_event");
+  SKIP_UNLESS("bpf.tracepoint");
+  if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
+  TempDir dir;
+  // Six processes: the shell's five children and the shell itself.
+  std::vector<std::string> command = {"sh", "-c", "for i in 1 2 3 4 5; do /bin/true; done; exit 0"};
+  auto record = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--source", "none", "-e", "sched:sched_process_exit", "-o", dir.File("x"), "--"});
+    words.insert(words.end(), command.begin(), command.end());
+    return RecordInto(dir.path(), words);
+  };
+  auto each = record({});
+  ASSERT_EQ(each.process.status, 0) << each.process.err;
+  EXPECT_EQ(each.json["samples_written"], 6);
+  auto script = testing_support::Run({"perf", "script", "-i", dir.File("x"), "-F", "comm,event,ip,sym"});
+  EXPECT_EQ(script.err, "");
+  EXPECT_NE(script.out.find("sched:sched_process_exit"), std::string::npos) << script.out;
+  EXPECT_NE(script.out.find("do_exit"), std::string::npos) << script.out;
+  EXPECT_EQ(record({"-F", "100"}).process.status, 2);
+}
+
 TEST(Target, AThreadIsRecordedAlone) {
   SKIP_UNLESS("bpf.perf_event");
   TempDir dir;
