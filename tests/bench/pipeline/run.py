@@ -66,7 +66,9 @@ def cost(args, folder):
         data = os.path.join(folder, "perf.data")
         wall, cpu, peak = timed(["perf", "record", "-q", "-e", "cpu-clock", "-F", str(args.hz), "-o", data, "--"] + PROGRAM)
         script = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, text=True, check=False)
-        samples = max(1, script.stdout.count("\n"))
+        samples = script.stdout.count("\n")
+        if script.returncode or not samples:
+            sys.exit("perf record gave nothing that perf script reads: " + script.stderr.strip()[:200])
         perf.append({"wall": wall, "cpu": cpu, "samples": samples, "lost": 0, "bytes": os.path.getsize(data) / samples, "peak": peak / 1024})
     base = {key: statistics.median(row[key] for row in bare) for key in ("wall", "cpu")}
 

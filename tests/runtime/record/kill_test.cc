@@ -39,7 +39,7 @@ TEST(Kill, AKilledCollectorLeavesAReadableFile) {
     EXPECT_TRUE(facts.in_order) << i;
     with_samples += facts.samples > 0;
     // Rounds come every 100 ms; the rest is the machine's load.
-    EXPECT_GT(facts.last_time_ns + 1'500'000'000, killed) << i;
+    EXPECT_GT(facts.last_time_ns + 5'000'000'000, killed) << i;
   }
   EXPECT_EQ(with_samples, 20);
 }

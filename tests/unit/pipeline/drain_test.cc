@@ -106,7 +106,7 @@ struct Pipe {
 };
 
 TEST(Drain, StopLosesNoneOfWhatWasQueued) {
-  Pipe pipe(/*buffers=*/16);
+  Pipe pipe(/*buffers=*/64);
   for (int i = 0; i < 5000; ++i) ASSERT_TRUE(pipe.Inject(MakeSample()));
   EXPECT_THAT(pipe.Stop(), IsOk());
   EXPECT_EQ(pipe.consumer.samples, 5000u);
@@ -116,7 +116,7 @@ TEST(Drain, StopLosesNoneOfWhatWasQueued) {
 }
 
 TEST(Drain, AFailingConsumerEndsInExactBooks) {
-  Pipe pipe;
+  Pipe pipe(/*buffers=*/64);  // none is to be lost for want of a buffer, however slow the writer
   pipe.consumer.fail_at = 700;
   for (int i = 0; i < 2000; ++i) ASSERT_TRUE(pipe.Inject(MakeSample()));
   EXPECT_FALSE(pipe.Stop().ok());
@@ -145,7 +145,7 @@ TEST(Drain, AStoppedWriterMakesLossesNotWaits) {
 }
 
 TEST(Drain, WhatTheConsumerCouldNotKeepCountsAsLost) {
-  Pipe pipe;
+  Pipe pipe(/*buffers=*/64);
   pipe.consumer.lose_each_buffer = true;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipe.Inject(MakeSample()));
   EXPECT_THAT(pipe.Stop(), IsOk());
