@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/script_symbols.h"
 #include "perfdata/reader.h"
 #include "script/script.h"
 
@@ -62,6 +63,7 @@ class ScriptCommand : public Command {
          .help = "json prints one object a line and sample (schema brink.sample.v1).", .set = StoreString(&format_)},
         {.name = "dump-header", .group = "Output",
          .help = "Print what the recording says about itself instead of its samples.", .set = StoreFlag(&dump_header_)},
+        {.name = "no-symbols", .group = "Output", .help = "Addresses only: no names and source lines are looked up.", .set = StoreFlag(&no_symbols_)},
         {.letter = 'n', .name = "limit", .value = Value::kRequired, .meta = "COUNT", .group = "Output", .help = "Stop after COUNT samples.",
          .set = [this](std::string_view v) -> Status {
            ASSIGN_OR_RETURN(options_.limit, ParseUint(v));
@@ -105,8 +107,11 @@ class ScriptCommand : public Command {
       out.Text(script::HeaderFacts(*reader, json));
       RETURN_IF_ERROR(out.Flush());
     } else {
+      std::unique_ptr<script::Symbols> symbols;
+      const bool perf = options_.style == script::Style::kPerf;
+      if (perf ? (options_.fields & (script::kSym | script::kBrstacksym)) != 0 : !no_symbols_) symbols = MakeScriptSymbols(*reader, !perf);
       std::vector<std::string> notes;
-      RETURN_IF_ERROR(script::WriteSamples(*reader, options_, nullptr, &out, &notes));
+      RETURN_IF_ERROR(script::WriteSamples(*reader, options_, symbols.get(), &out, &notes));
       for (const std::string& note : notes) std::fprintf(stderr, "brink script: %s\n", note.c_str());
     }
     return ReportProblems(*reader);
@@ -128,6 +133,7 @@ class ScriptCommand : public Command {
   std::string input_ = "brink.data";
   std::string format_ = "text";
   bool dump_header_ = false;
+  bool no_symbols_ = false;
   script::Options options_;
   CommandSpec spec_{
       .name = "script",

@@ -28,13 +28,13 @@ size_t WholeRecords(std::span<const std::byte> records, size_t limit) {
 
 }  // namespace
 
-Compressor::Compressor(int level) : context_(ZSTD_createCCtx()), level_(level), out_(new std::byte[kMaxRecordSize]) {}
+Compressor::Compressor() : context_(ZSTD_createCCtx()), out_(new std::byte[kMaxRecordSize]) {}
 
 Compressor::~Compressor() { ZSTD_freeCCtx(context_); }
 
 StatusOr<std::unique_ptr<Compressor>> Compressor::Create(int level) {
   if (level < 1 || level > 19) return InvalidArgument("compression level " + std::to_string(level) + " is not within 1..19");
-  std::unique_ptr<Compressor> out(new Compressor(level));
+  std::unique_ptr<Compressor> out(new Compressor);
   if (!out->context_) return ResourceExhausted("no memory for the zstd compressor");
   ZSTD_CCtx_setParameter(out->context_, ZSTD_c_compressionLevel, level);
   // Without it a flipped bit gives wrong branches instead of a damaged record.

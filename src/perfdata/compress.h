@@ -34,11 +34,10 @@ class Compressor {
   Packed Pack(std::span<const std::byte> records);
 
  private:
-  explicit Compressor(int level);
+  Compressor();
   size_t TryPack(std::span<const std::byte> chunk);
 
   ZSTD_CCtx_s* context_;
-  int level_;
   size_t target_ = 64 * 1024;  // input size that is likely to fill a record
   std::unique_ptr<std::byte[]> out_;
 };

@@ -1,13 +1,30 @@
 // Records of the kernel other than samples, and the trailer that tells their time and origin.
 #include "perfdata/decode.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace brink::perfdata {
 namespace {
 
 // All that precedes a name: the rest of the body is text.
 std::string_view Rest(Cursor* cursor) { return cursor->Text(cursor->left()); }
 
-bool DecodeMmap(bool mmap2, uint16_t misc, Cursor* cursor, Mmap* mmap) {
+// Whether an MMAP2 record really has the form with a build id. The kernel prepares one record for all events and sets
+// the bit in it when the first of them asked for build ids; later events that did not ask get the bit without the id
+// (perf_event_mmap_output, seen on 6.18). So the bit alone is believed only where the event asked.
+bool HasBuildId(const EventAttr& attr, uint16_t misc, const Cursor& at_form) {
+  if (!(misc & kMiscMmapBuildId) || at_form.left() < 4 + kBuildIdMax) return false;
+  uint8_t bytes[4 + kBuildIdMax];
+  std::memcpy(bytes, at_form.at(), sizeof bytes);
+  const size_t size = bytes[0];
+  if (size == 0 || size > kBuildIdMax || bytes[1] || bytes[2] || bytes[3]) return false;
+  if (attr.flags & kAttrBuildId) return true;
+  // Rewritten by perf inject, or a device number: ids have at least 16 bytes, and zeros behind them.
+  return size >= 16 && std::all_of(bytes + 4 + size, std::end(bytes), [](uint8_t b) { return b == 0; });
+}
+
+bool DecodeMmap(const EventAttr& attr, bool mmap2, uint16_t misc, Cursor* cursor, Mmap* mmap) {
   mmap->mmap2 = mmap2;
   mmap->data = misc & kMiscMmapData;
   mmap->pid = cursor->U32();
@@ -15,11 +32,10 @@ bool DecodeMmap(bool mmap2, uint16_t misc, Cursor* cursor, Mmap* mmap) {
   mmap->start = cursor->U64();
   mmap->length = cursor->U64();
   mmap->pgoff = cursor->U64();
-  if (mmap2 && misc & kMiscMmapBuildId) {
+  if (mmap2 && HasBuildId(attr, misc, *cursor)) {
     uint8_t size = cursor->U8();
     cursor->Skip(3);
     std::span<const std::byte> id = cursor->Bytes(kBuildIdMax);
-    if (size > kBuildIdMax || id.empty()) return false;
     mmap->build_id = std::string_view(reinterpret_cast<const char*>(id.data()), size);
   } else if (mmap2) {
     mmap->major = cursor->U32();
@@ -104,7 +120,7 @@ bool DecodeKernelRecord(const DecodeContext& context, Cursor cursor, Record* rec
   Cursor* c = &cursor;
   switch (record->type) {
     case kRecordMmap:
-    case kRecordMmap2: return DecodeMmap(record->type == kRecordMmap2, record->misc, c, &record->body.emplace<Mmap>());
+    case kRecordMmap2: return DecodeMmap(*context.attr, record->type == kRecordMmap2, record->misc, c, &record->body.emplace<Mmap>());
     case kRecordComm: {
       Comm comm{.exec = (record->misc & kMiscCommExec) != 0};
       comm.pid = c->U32();

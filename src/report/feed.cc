@@ -1,5 +1,7 @@
 #include "report/feed.h"
 
+#include <sys/utsname.h>
+
 namespace brink::report {
 
 using perfdata::Record;
@@ -39,6 +41,13 @@ StackMeta MetaOf(const perfdata::EventInfo& event) {
   if (type & perfdata::kBranchAny) meta.contiguous = (type & kNarrowing) == 0;
   else meta.contiguous = (type & (kKinds | perfdata::kBranchCallStack)) == 0;
   return meta;
+}
+
+bool RecordedElsewhere(const perfdata::Features& features) {
+  struct utsname here;
+  if (uname(&here) != 0) return false;
+  return (!features.os_release.empty() && features.os_release != here.release) ||
+         (!features.hostname.empty() && features.hostname != here.nodename);
 }
 
 }  // namespace brink::report

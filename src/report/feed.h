@@ -18,4 +18,7 @@ void ApplyRecord(const perfdata::Record& record, symbol::AddressSpaces* spaces);
 // branch_sample_type (ANY without a choice of kinds; 0 with stacks present is taken for ANY, as decoded traces have it).
 StackMeta MetaOf(const perfdata::EventInfo& event);
 
+// Whether the recording names another kernel release or host than this one: then files here are not those there.
+bool RecordedElsewhere(const perfdata::Features& features);
+
 }  // namespace brink::report

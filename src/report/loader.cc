@@ -1,7 +1,5 @@
 #include "report/loader.h"
 
-#include <sys/utsname.h>
-
 #include <map>
 #include <tuple>
 
@@ -42,14 +40,6 @@ class Resolver : public filter::CodeResolver {
   std::string hex_[2];
   size_t next_ = 0;
 };
-
-// By kernel release and host name, as far as the recording states them.
-bool RecordedElsewhere(const perfdata::Features& features) {
-  struct utsname here;
-  if (uname(&here) != 0) return false;
-  return (!features.os_release.empty() && features.os_release != here.release) ||
-         (!features.hostname.empty() && features.hostname != here.nodename);
-}
 
 class Loader {
  public:

@@ -65,7 +65,7 @@ class JsonForm : public Form {
   // Only with a symboliser: otherwise the member is left out rather than null, which would mean "has none".
   void PutSymbol(std::string_view member, const Sample& sample, uint64_t address) {
     if (!symbols_) return;
-    Symbols::Name name = symbols_->Find(sample, address);
+    const Symbols::Name& name = symbols_->Find(sample, address);
     out_.Text(member);
     name.symbol.empty() ? out_.Text("null") : PutJsonString(name.symbol, &out_);
   }

@@ -128,8 +128,8 @@ class PerfForm : public Form {
   }
 
   void PutSymbol(const Sample& sample, uint64_t address) {
-    Symbols::Name name = symbols_ ? symbols_->Find(sample, address) : Symbols::Name{};
-    out_.Text(name.symbol.empty() ? std::string_view("[unknown]") : name.symbol);
+    const std::string* name = symbols_ ? &symbols_->Find(sample, address).symbol : nullptr;
+    out_.Text(!name || name->empty() ? std::string_view("[unknown]") : *name);
   }
 
   void PutIp(const Sample& sample) {
@@ -178,7 +178,8 @@ class PerfForm : public Form {
   }
 
   void PutSymbolWithOffset(const Sample& sample, uint64_t address) {
-    Symbols::Name name = symbols_ ? symbols_->Find(sample, address) : Symbols::Name{};
+    static const Symbols::Name kNone;
+    const Symbols::Name& name = symbols_ ? symbols_->Find(sample, address) : kNone;
     if (name.symbol.empty()) return out_.Text("[unknown]");
     out_.Text(name.symbol);
     out_.Text("+0x");

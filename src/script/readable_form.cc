@@ -15,8 +15,8 @@ using perfdata::Sample;
 
 class ReadableForm : public Form {
  public:
-  ReadableForm(const perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out)
-      : reader_(reader), options_(options), symbols_(symbols), out_(*out), tasks_(false) {}
+  ReadableForm(const perfdata::Reader& reader, Symbols* symbols, TextBuffer* out)
+      : reader_(reader), symbols_(symbols), out_(*out), tasks_(false) {}
 
   void Observe(const Record& record) override { tasks_.Observe(record); }
 
@@ -66,7 +66,7 @@ class ReadableForm : public Form {
     out_.Text("0x");
     out_.Hex(address);
     if (!symbols_) return;
-    Symbols::Name name = symbols_->Find(sample, address);
+    const Symbols::Name& name = symbols_->Find(sample, address);
     if (name.symbol.empty()) return;
     out_.Char(' ');
     out_.Text(EscapeForTerminal(name.symbol));
@@ -90,7 +90,6 @@ class ReadableForm : public Form {
   }
 
   const perfdata::Reader& reader_;
-  const Options& options_;
   Symbols* symbols_;
   TextBuffer& out_;
   Tasks tasks_;
@@ -98,8 +97,8 @@ class ReadableForm : public Form {
 
 }  // namespace
 
-std::unique_ptr<Form> MakeReadableForm(const perfdata::Reader& reader, const Options& options, Symbols* symbols, TextBuffer* out) {
-  return std::make_unique<ReadableForm>(reader, options, symbols, out);
+std::unique_ptr<Form> MakeReadableForm(const perfdata::Reader& reader, const Options&, Symbols* symbols, TextBuffer* out) {
+  return std::make_unique<ReadableForm>(reader, symbols, out);
 }
 
 }  // namespace brink::script

@@ -28,8 +28,8 @@ class Symbols {
   };
   // Sees every record before the samples that depend on it.
   virtual void Observe(const perfdata::Record& record) = 0;
-  // `address` in the context of a sample's process.
-  virtual Name Find(const perfdata::Sample& sample, uint64_t address) = 0;
+  // `address` in the context of a sample's process. Valid until the next call.
+  virtual const Name& Find(const perfdata::Sample& sample, uint64_t address) = 0;
 };
 
 enum class Style { kReadable, kPerf, kJson };

@@ -214,6 +214,20 @@ TEST_P(BothOrders, DecodeEveryRecordOfTheKernel) {
   EXPECT_EQ(reader->stats().lost_samples, 4u);
 }
 
+// Kernels set the bit of the build-id form for events that did not ask for ids when another event did.
+TEST_P(BothOrders, DoNotTakeADeviceNumberForABuildId) {
+  for (uint64_t major : {8, 0xfe, 0}) {
+    std::string data = Rec(10, 2 | 1 << 14, B().U32(7).U32(8).U64s({1, 2, 3}).U32(major).U32(1).U64s({99, 0}).U32(5).U32(2).Name("/lib/c", 8).text());
+    auto reader = OpenText(FileText(order(), {{AttrText{.sample_type = kPlain, .sample_id_all = false}, {}}}, data));
+    Record record = NextOf(*reader);
+    const auto& mmap = std::get<Mmap>(record.body);
+    EXPECT_EQ(mmap.build_id, "");
+    EXPECT_EQ(mmap.major, major);
+    EXPECT_EQ(mmap.inode, 99u);
+    EXPECT_EQ(mmap.filename, "/lib/c");
+  }
+}
+
 TEST_P(BothOrders, TellEventsApartByTheIdentifier) {
   AttrText plain{.config = 0, .sample_type = kSampleIdentifier | kSampleTid | kSampleTime};
   AttrText with_stack{.config = 1, .sample_type = kSampleIdentifier | kSampleTid | kSampleTime | kSampleBranchStack};

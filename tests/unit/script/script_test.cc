@@ -130,11 +130,14 @@ TEST(PerfText, NewerFormEqualsWhatNewerPerfsPrinted) {
 class FakeSymbols : public Symbols {
  public:
   void Observe(const perfdata::Record&) override { ++observed; }
-  Name Find(const perfdata::Sample&, uint64_t address) override {
-    if (address < 0x400100) return {"main", address - 0x400000, "demo.c:3"};
-    return {};
+  const Name& Find(const perfdata::Sample&, uint64_t address) override {
+    name_ = address < 0x400100 ? Name{"main", address - 0x400000, "demo.c:3"} : Name{};
+    return name_;
   }
   int observed = 0;
+
+ private:
+  Name name_;
 };
 
 TEST(PerfText, NamesAddressesThroughTheSymboliser) {
