@@ -7,7 +7,7 @@
 #include "walk/muldiv.h"
 #include "walk/shift.h"
 #include "walk/string.h"
-#include "walk/vector.h"
+#include "walk/vmask.h"
 
 /* Budgets; every BRINK_WALK_CLOCK_STEPS steps. */
 WALK_GLOBAL int walk_clock(struct brink_walk *w)

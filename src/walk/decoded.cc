@@ -42,6 +42,11 @@ std::optional<uint8_t> AddressRegister(ZydisRegister reg) {
 bool UopBuilder::Memory(int i, uint8_t flags) {
   const ZydisDecodedOperand& op = d_.operand(i);
   if (op.type != ZYDIS_OPERAND_TYPE_MEMORY) return false;
+  // SIB base 5 with mod 0 is an address without base; Zydis 4.0.0 names r13d there under a REX.B and an address prefix.
+  if (d_.insn.raw.modrm.mod == 0 && d_.insn.raw.modrm.rm == 4 && d_.insn.raw.sib.base == 5 && op.mem.base != ZYDIS_REGISTER_NONE &&
+      (d_.insn.attributes & ZYDIS_ATTRIB_HAS_SIB)) {
+    return false;
+  }
   auto base = AddressRegister(op.mem.base), index = AddressRegister(op.mem.index);
   if (!base || !index) return false;
   int64_t disp = op.mem.disp.value;

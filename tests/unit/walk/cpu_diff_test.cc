@@ -35,5 +35,13 @@ TEST(CpuDiff, IntegerInstructionsAgreeWithTheCpu) {
   EXPECT_GT(result.known, result.cases / 4);
 }
 
+TEST(CpuDiff, VectorInstructionsAgreeWithTheCpu) {
+  if (!HasAvx512()) GTEST_SKIP() << "needs a CPU with AVX-512 (F, BW, VL, DQ)";
+  const DiffResult result = RunDiff({.seed = Seed(), .cases = Cases(60'000), .family = DiffOptions::Family::kVector});
+  Report(result);
+  EXPECT_EQ(result.wrong, 0u) << result.first_wrong;
+  EXPECT_GE(result.cases, Cases(60'000));
+}
+
 }  // namespace
 }  // namespace brink::walk_test
