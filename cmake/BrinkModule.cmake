@@ -7,7 +7,8 @@ add_library(brink_flags INTERFACE)
 target_compile_options(brink_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ 12 sees ghosts in std::string concatenation (GCC bugs 105329, 105651).
-  target_compile_options(brink_flags INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+  target_compile_options(brink_flags INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread
+    $<$<BOOL:${BRINK_SANITIZE}>:-Wno-maybe-uninitialized>)
 endif()
 if(BRINK_WERROR)
   target_compile_options(brink_flags INTERFACE -Werror)

@@ -15,6 +15,16 @@
 #define walk_likely(x) __builtin_expect(!!(x), 1)
 #define walk_unlikely(x) __builtin_expect(!!(x), 0)
 
+/* A field of `bits` at any alignment. BPF has no rule about it; in C a plain dereference would have one. */
+#ifdef __bpf__
+#define WALK_AT(bits, p) (*(__u##bits *)(p))
+#else
+#define WALK_AT(bits, p) (((struct walk_at##bits *)(p))->v)
+struct walk_at64 { __u64 v; } __attribute__((packed, may_alias));
+struct walk_at32 { __u32 v; } __attribute__((packed, may_alias));
+struct walk_at16 { __u16 v; } __attribute__((packed, may_alias));
+#endif
+
 #ifdef __bpf__
 
 #include <linux/bpf.h>

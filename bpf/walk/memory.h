@@ -112,7 +112,7 @@ WALK_INLINE void walk_line_load(struct brink_walk *w, __u32 i, __u32 offset, __u
 	struct brink_walk_line *l = walk_line_at(w, i);
 	__u64 m = walk_mask(msh), need = 0xff >> (msh >> 3 & 7), known = l->known >> (offset & 63);
 
-	r->val = *(__u64 *)(l->data + (offset & 63)) & m;
+	r->val = WALK_AT(64, l->data + (offset & 63)) & m;
 	r->unk = 0;
 	if (walk_unlikely((known & need) != need)) {
 		r->unk = ~walk_expand(known) & m;
@@ -157,13 +157,13 @@ WALK_INLINE void walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __
 	else
 		l->known = (l->known & ~bytes) | (walk_known_bytes(unk) << (offset & 63) & bytes);
 	if (msh == 0)
-		*(__u64 *)p = val;
+		WALK_AT(64, p) = val;
 	else if (msh == 32)
-		*(__u32 *)p = val;
+		WALK_AT(32, p) = val;
 	else if (msh == 56)
 		*p = val;
 	else
-		*(__u16 *)p = val;
+		WALK_AT(16, p) = val;
 }
 
 /* Any access of up to 8 bytes that may cross a line. 0, or 1 with the reason in w->stop; nothing is changed then. */

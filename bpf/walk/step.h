@@ -121,7 +121,11 @@ WALK_INLINE int walk_cold(struct brink_walk *w, const struct brink_uop *u, __u32
 	case BRINK_OP_MOVS ... BRINK_OP_CMPS:
 		return walk_string(w, u);
 	case BRINK_OP_VECTOR ... BRINK_OP_MAX - 1:
+#ifdef WALK_NO_VECTORS
+		return walk_stop(w, BRINK_STOP_UNSUPPORTED);
+#else
 		return walk_vector(w, u);
+#endif
 	default:
 		return walk_misc(w, u);
 	}

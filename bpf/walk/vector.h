@@ -266,7 +266,7 @@ WALK_GLOBAL int walk_v_store(struct brink_walk *w, const struct brink_uop *u)
 			break;
 		if (!m)
 			continue;
-		val = *(__u64 *)(w->vreg[u->src & 31].data + ((first + 8 * i) & 63));
+		val = WALK_AT(64, w->vreg[u->src & 31].data + ((first + 8 * i) & 63));
 		m &= walk_mask(msh);
 		if (m != walk_mask(msh)) {
 			if (walk_load(w, w->ea + 8 * i, msh & 63, BRINK_WREG_T1))

@@ -151,7 +151,7 @@ WALK_GLOBAL int walk_v_gpr(struct brink_walk *w, const struct brink_uop *u)
 	msh = (64 - 8 * n) & 63;
 	if (u->op == BRINK_VOP_TO_GPR) {
 		first = u->aux & 63;
-		v = *(__u64 *)(w->vreg[u->src & 31].data + first) & walk_mask(msh);
+		v = WALK_AT(64, w->vreg[u->src & 31].data + first) & walk_mask(msh);
 		known = walk_expand(w->vknown[u->src & 31] >> first);
 		/* Zero-extended to 64 bits whatever the size. */
 		w->reg[u->dst & 31].unk = ~known & walk_mask(msh);

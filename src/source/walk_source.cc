@@ -17,6 +17,7 @@
 #include "brink/abi/walk_state.h"
 #include "session/core.h"
 #include "walk.skel.h"
+#include "walk_scalar.skel.h"
 
 namespace brink {
 namespace {
@@ -56,11 +57,11 @@ class MappedArray {
 
 class WalkSource::Maps : public WalkTables {
  public:
-  Status Map(const walk_bpf* skeleton) {
-    RETURN_IF_ERROR(uops.Map(skeleton->maps.walk_uops, "the micro-ops"));
-    RETURN_IF_ERROR(pages.Map(skeleton->maps.walk_pages, "the code pages"));
-    lines_fd_ = bpf_map__fd(skeleton->maps.walk_xlat);
-    processes_fd_ = bpf_map__fd(skeleton->maps.walk_procs);
+  Status Map(const bpf_object* object) {
+    RETURN_IF_ERROR(uops.Map(bpf_object__find_map_by_name(object, "walk_uops"), "the micro-ops"));
+    RETURN_IF_ERROR(pages.Map(bpf_object__find_map_by_name(object, "walk_pages"), "the code pages"));
+    lines_fd_ = bpf_object__find_map_fd_by_name(object, "walk_xlat");
+    processes_fd_ = bpf_object__find_map_fd_by_name(object, "walk_procs");
     return OkStatus();
   }
 
@@ -86,7 +87,7 @@ WalkSource::WalkSource(const WalkSourceOptions& options) : options_(options) {}
 WalkSource::~WalkSource() {
   service_.reset();
   maps_.reset();
-  walk_bpf__destroy(skeleton_);
+  bpf_object__close(object_);
 }
 
 StatusOr<std::unique_ptr<WalkSource>> WalkSource::Create(const WalkSourceOptions& options) {
@@ -113,20 +114,21 @@ SourceTraits WalkSource::traits() const {
           .max_delay_ns = 0};
 }
 
-Status WalkSource::Load(SourceContext& context) {
-  skeleton_ = walk_bpf__open();
-  if (!skeleton_) return BpfLoadError(errno, "open the walker");
-  RETURN_IF_ERROR(context.Share(skeleton_->obj));
+Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t size) {
+  object_ = bpf_object__open_mem(elf, size, nullptr);
+  if (!object_) return BpfLoadError(errno, "open the walker");
+  RETURN_IF_ERROR(context.Share(object_));
   int cpus = libbpf_num_possible_cpus();
   if (cpus <= 0) return ErrnoError(-cpus, "count CPUs");
   uint64_t page_bytes = static_cast<uint64_t>(static_cast<double>(options_.cache_bytes) * kPageShare);
   uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(page_bytes / sizeof(brink_walk_page), 64, 1 << 20));
   uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>((options_.cache_bytes - page_bytes) / sizeof(brink_uop), 16384, 1 << 26));
-  bpf_map__set_max_entries(skeleton_->maps.walk_pages, pages);
-  bpf_map__set_max_entries(skeleton_->maps.walk_uops, uops);
-  bpf_map__set_max_entries(skeleton_->maps.walk_xlat, pages * kLinesPerPage);
-  bpf_map__set_max_entries(skeleton_->maps.walk_state, static_cast<uint32_t>(cpus));
-  bpf_map__set_max_entries(skeleton_->maps.walk_out, static_cast<uint32_t>(cpus));
+  const std::pair<const char*, uint32_t> sizes[] = {{"walk_pages", pages},
+                                                    {"walk_uops", uops},
+                                                    {"walk_xlat", pages * kLinesPerPage},
+                                                    {"walk_state", static_cast<uint32_t>(cpus)},
+                                                    {"walk_out", static_cast<uint32_t>(cpus)}};
+  for (const auto& [name, entries] : sizes) bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), entries);
   brink_walk_config config{};
   config.depth = options_.depth;
   config.max_steps = options_.max_steps;
@@ -134,18 +136,30 @@ Status WalkSource::Load(SourceContext& context) {
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;
   config.bucket_burst_ns = 10'000'000;
-  RETURN_IF_ERROR(SetRodata(skeleton_->obj, "walk_config", &config, sizeof(config)));
-  int error = walk_bpf__load(skeleton_);
-  if (error) return BpfLoadError(-error, "load the walker");
+  RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
+  int error = bpf_object__load(object_);
+  return error ? BpfLoadError(-error, "load the walker") : OkStatus();
+}
+
+Status WalkSource::Load(SourceContext& context) {
+  size_t size = 0;
+  const void* elf = walk_bpf::elf_bytes(&size);
+  if (!LoadObject(context, elf, size).ok()) {
+    // Older verifiers give up on the vector part: walk without it rather than not at all.
+    bpf_object__close(object_);
+    elf = walk_scalar_bpf::elf_bytes(&size);
+    RETURN_IF_ERROR(LoadObject(context, elf, size));
+    scalar_ = true;
+  }
   maps_ = std::make_unique<Maps>();
-  RETURN_IF_ERROR(maps_->Map(skeleton_));
+  RETURN_IF_ERROR(maps_->Map(object_));
   LiftServiceOptions lift;
   lift.vetting.allow_device = options_.allow_device;
   service_ = std::make_unique<LiftService>(maps_->uops.span(), maps_->pages.span(), maps_.get(), lift);
   return OkStatus();
 }
 
-bpf_program* WalkSource::program() { return skeleton_ ? skeleton_->progs.brink_walk_on_event : nullptr; }
+bpf_program* WalkSource::program() { return object_ ? bpf_object__find_program_by_name(object_, "brink_walk_on_event") : nullptr; }
 
 Status WalkSource::Start(SourceContext& context) {
   period_ns_ = context.period_ns();
@@ -171,7 +185,10 @@ void WalkSource::Stop() {
 }
 
 std::vector<StatLine> WalkSource::Report() {
-  return service_ ? WalkReport(tally_, service_->stats(), service_->notes(), options_.depth, period_ns_) : std::vector<StatLine>();
+  if (!service_) return {};
+  std::vector<std::string> notes = service_->notes();
+  if (scalar_) notes.push_back("this kernel's verifier refuses the vector part: vector code ends a walk");
+  return WalkReport(tally_, service_->stats(), notes, options_.depth, period_ns_);
 }
 
 }  // namespace brink

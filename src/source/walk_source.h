@@ -12,8 +12,6 @@
 #include "source/lift_service.h"
 #include "source/walk_report.h"
 
-struct walk_bpf;
-
 namespace brink {
 
 struct WalkSourceOptions {
@@ -49,7 +47,11 @@ class WalkSource : public StackSource {
   explicit WalkSource(const WalkSourceOptions& options);
 
   WalkSourceOptions options_;
-  walk_bpf* skeleton_ = nullptr;
+  // Opens, configures, shares and loads one form of the walker.
+  Status LoadObject(SourceContext& context, const void* elf, size_t size);
+
+  bpf_object* object_ = nullptr;
+  bool scalar_ = false;  // the form without vector registers
   std::unique_ptr<Maps> maps_;
   std::unique_ptr<LiftService> service_;
   uint64_t period_ns_ = 0;

@@ -1,0 +1,1 @@
+brink_bpf_object(walk_scalar walk_scalar.bpf.c)
