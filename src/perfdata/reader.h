@@ -57,6 +57,7 @@ struct FileFacts {
   bool big_endian = false;
   bool unfinished = false;  // its writer was killed before it wrote a size
   bool version1 = false;
+  uint64_t attribute_problems = 0;  // those of attributes and ids, the first in the statistics
   uint64_t file_size = UINT64_MAX;
   FileHeader header{};  // native; in pipe mode only magic and size
 };

@@ -90,6 +90,7 @@ Status Reader::ReadFileHeader(std::string start) {
     for (uint64_t& word : header.features) word = word >> 32 | word << 32;
   }
   RETURN_IF_ERROR(ReadAttributes());
+  facts_.attribute_problems = stats_.problem_count;
   const uint64_t file_size = input_->size();
   if (header.data.offset > file_size) return NotARecording(input_->name(), "its data section lies behind its end");
   data_left_ = header.data.size;

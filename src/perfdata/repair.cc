@@ -125,7 +125,14 @@ StatusOr<RepairReport> RepairFile(const std::string& path, const RepairOptions& 
     header = facts.header;
     file_size = facts.file_size;
     bool features = (header.features[0] | header.features[1] | header.features[2] | header.features[3]) != 0;
-    if (features && !facts.unfinished && probe->stats().complete()) return report;
+    if (probe->events().empty()) return DataLoss(path + " has no event attributes: its records mean nothing without them");
+    // Everything behind the data is written anew, so nothing else may lie there.
+    if (header.data.offset < kFileHeaderSize || header.attrs.offset > header.data.offset ||
+        header.attrs.size > header.data.offset - header.attrs.offset) {
+      return FailedPrecondition(path + " has its attributes behind its data; brink does not repair such files");
+    }
+    // Damage of attributes and ids cannot be cured here, so it is no reason to write anything.
+    if (features && !facts.unfinished && probe->stats().problem_count == facts.attribute_problems) return report;
   }
   const uint64_t start = header.data.offset;
   ASSIGN_OR_RETURN(Extent extent, FindEnd(path, start, file_size));

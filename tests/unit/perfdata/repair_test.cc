@@ -139,6 +139,28 @@ TEST(Repair, BringsBackARecordingThatWasCutWithinItsData) {
   EXPECT_GT(report->samples, 0u);
 }
 
+// Found by fuzzing: such a file was "repaired" again and again.
+TEST(Repair, RefusesARecordingWithoutAttributesOrWithThemBehindTheData) {
+  testing_support::TempDir dir;
+  const std::string path = dir.File("x.data");
+  WriteKilled(path, 2, 2);
+  const std::string good = *ReadFile(path);
+  auto with = [&](size_t at, uint64_t value) {
+    std::string text = good;
+    std::memcpy(text.data() + at, &value, sizeof value);
+    std::ofstream(path, std::ios::binary) << text;
+    return RepairFile(path);
+  };
+  EXPECT_THAT(with(32, 0), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no event attributes")));
+  EXPECT_THAT(with(40, 0), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("behind its data")));
+  EXPECT_THAT(with(40, 112), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("behind its data")));
+  // Ids that cannot be read are no reason to repair for ever.
+  EXPECT_THAT(with(112 + 128, 1 << 20), IsOk());
+  auto again = RepairFile(path);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_FALSE(again->changed);
+}
+
 TEST(Repair, RefusesWhatIsStillBeingWrittenAndWhatIsNoRecording) {
   testing_support::TempDir dir;
   const std::string path = dir.File("live.data");
