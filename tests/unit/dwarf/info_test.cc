@@ -139,6 +139,7 @@ TEST(DwarfHostile, TruncatedAndDamagedFilesNeverCrash) {
   if (!built) GTEST_SKIP() << "needs g++";
   std::string whole = Bytes(built->path);
   uint32_t random = 1;
+  int loaded = 0;
   for (int round = 0; round < 300; ++round) {
     std::string changed = whole;
     for (int hits = 0; hits < 40; ++hits) {
@@ -151,9 +152,10 @@ TEST(DwarfHostile, TruncatedAndDamagedFilesNeverCrash) {
     if (!file.ok()) continue;
     auto info = Info::Load(*file);
     if (!info.ok()) continue;
+    ++loaded;
     for (uint64_t at = built->start; at < built->start + built->size; at += 7) (*info)->FramesAt(at);
   }
-  SUCCEED();
+  EXPECT_GT(loaded, 0) << "no damaged file got as far as its debug information";
 }
 
 }  // namespace

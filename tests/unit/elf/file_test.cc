@@ -192,13 +192,16 @@ TEST(ElfHostile, TruncationAtEvery64BytesNeverCrashes) {
 
 TEST(ElfHostile, EveryByteSetToOnesNeverCrashes) {
   std::string whole = Sample().Build();
+  int opened = 0;
   for (size_t at = 0; at < whole.size(); ++at) {
     std::string changed = whole;
     changed[at] = '\xff';
     auto file = File::FromBytes(changed);
-    if (file.ok()) ReadEverything(*file);
+    if (!file.ok()) continue;
+    ++opened;
+    ReadEverything(*file);
   }
-  SUCCEED();
+  EXPECT_GT(opened, 0);
 }
 
 TEST(ElfHostile, OtherFilesAreRefusedWithAReason) {
