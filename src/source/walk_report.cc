@@ -1,21 +1,17 @@
 #include "source/walk_report.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include <absl/strings/str_format.h>
 
+#include "base/stop.h"
 #include "base/units.h"
 
 namespace brink {
 namespace {
 
 constexpr size_t kKeptTimes = 16384;
-
-constexpr std::array<std::string_view, BRINK_STOP_MAX> kStops = {
-    "none", "full", "budget", "throttled", "syscall", "miss", "unsupported", "unknown-condition", "unknown-target", "unknown-store",
-    "store-full", "fault", "code-changed", "device-memory", "translation-busy", "signal", "exit", "not-user"};
 
 double Share(uint64_t part, uint64_t whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
 
@@ -37,8 +33,6 @@ std::string Key(std::string_view name) {
 }
 
 }  // namespace
-
-std::string_view StopReasonName(int stop) { return stop >= 0 && stop < BRINK_STOP_MAX ? kStops[static_cast<size_t>(stop)] : "?"; }
 
 void WalkTally::Add(const brink_sample& sample) {
   ++samples;

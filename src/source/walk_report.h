@@ -28,9 +28,6 @@ struct WalkTally {
   void Add(const brink_sample& sample);
 };
 
-// "full", "unknown-condition"...
-std::string_view StopReasonName(int stop);
-
 std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const std::vector<std::string>& notes, uint32_t depth,
                                  uint64_t period_ns);
 

@@ -80,16 +80,4 @@ std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, s
   return lifted;
 }
 
-bool WritesSegmentBase(std::span<const uint8_t> bytes) {
-  // f3 [rex] 0f ae /2 (fs) or /3 (gs), register form.
-  for (size_t i = 0; i + 3 < bytes.size(); ++i) {
-    if (bytes[i] != 0xf3) continue;
-    const size_t at = i + 1 + ((bytes[i + 1] & 0xf0) == 0x40);
-    if (at + 2 >= bytes.size() || bytes[at] != 0x0f || bytes[at + 1] != 0xae) continue;
-    const uint8_t reg = bytes[at + 2] >> 3 & 7;
-    if (bytes[at + 2] >= 0xc0 && (reg == 2 || reg == 3)) return true;
-  }
-  return false;
-}
-
 }  // namespace brink::walk

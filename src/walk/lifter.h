@@ -56,8 +56,4 @@ class Lifter {
   std::unique_ptr<Impl> impl_;
 };
 
-// True if code in `bytes`, read straight from its start, holds WRFSBASE or WRGSBASE (design: segment bases of such
-// processes are not trusted). Looks for the encoding at every offset, so data may give a false alarm, never a miss.
-bool WritesSegmentBase(std::span<const uint8_t> bytes);
-
 }  // namespace brink::walk

@@ -2,17 +2,10 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/stop.h"
 #include "truth.h"
 
 namespace brink::fidelity {
-
-std::string_view StopName(int stop) {
-  static constexpr std::string_view kNames[BRINK_STOP_MAX] = {
-      "none",          "full",          "budget",     "throttled",    "syscall",       "miss",
-      "unsupported",   "unknown-condition", "unknown-target", "unknown-store", "store-full", "fault",
-      "code-changed",  "device-memory", "translation-busy", "signal", "exit", "not-user"};
-  return stop >= 0 && stop < BRINK_STOP_MAX ? kNames[stop] : "?";
-}
 
 std::string Table(const std::vector<std::pair<std::string, Tally>>& tallies, uint32_t depth) {
   std::string out = absl::StrFormat("%-16s %8s %6s %9s %6s %6s %7s %6s  %s\n", "program", "windows", "wrong", "disturbed",
@@ -23,7 +16,7 @@ std::string Table(const std::vector<std::pair<std::string, Tally>>& tallies, uin
     absl::StrAppendFormat(&out, "%-16s %8d %6d %9d %5.1f%% %5.1f%% %7.1f %6.0f ", name, t.windows, t.wrong, t.disturbed,
                           100 * t.exact_full / judged, 100 * t.at_least_half / judged, t.branches / judged,
                           t.steps / judged);
-    for (const auto& [stop, count] : t.stops) absl::StrAppendFormat(&out, " %s %d", std::string(StopName(stop)), count);
+    for (const auto& [stop, count] : t.stops) absl::StrAppendFormat(&out, " %s %d", std::string(StopReasonName(stop)), count);
     out += "\n";
   };
   for (const auto& [name, tally] : tallies) {

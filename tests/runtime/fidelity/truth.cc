@@ -1,3 +1,4 @@
+#include "base/stop.h"
 #include "truth.h"
 
 #include <cerrno>
@@ -262,7 +263,7 @@ class Run {
     Count(verdict, prediction, memory);
     if (verdict == Verdict::kWrong) {
       std::string text = why + RegisterText(regs) + absl::StrFormat("  walk stopped: %s at %x after %d steps\n",
-                                                                    std::string(StopName(prediction.stop)),
+                                                                    std::string(StopReasonName(prediction.stop)),
                                                                     prediction.end_ip, prediction.steps);
       tally_->wrongs.push_back({program_.name, text + "  last instructions:\n" + stepper.Trail()});
     }
@@ -294,7 +295,7 @@ class Run {
     }
     ++tally_->shortened;
     ++tally_->stops[prediction.stop];
-    ++tally_->at_instruction[absl::StrCat(std::string(StopName(prediction.stop)), " ", MnemonicAt(prediction.end_ip, memory))];
+    ++tally_->at_instruction[absl::StrCat(std::string(StopReasonName(prediction.stop)), " ", MnemonicAt(prediction.end_ip, memory))];
   }
 
   const Program& program_;

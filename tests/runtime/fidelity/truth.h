@@ -71,6 +71,5 @@ Tally Judge(const Program& program, const Predictor& predict, const Options& opt
 // Reach and verdicts, a line a program; then the instructions at which most walks end.
 std::string Table(const std::vector<std::pair<std::string, Tally>>& tallies, uint32_t depth);
 
-std::string_view StopName(int stop);
 
 }  // namespace brink::fidelity

@@ -3,6 +3,7 @@
 #include <absl/strings/str_format.h>
 
 #include "base/fd.h"
+#include "base/stop.h"
 #include "perfdata/reader.h"
 #include "symbol/address_space.h"
 
@@ -91,21 +92,13 @@ StatusOr<RecordingVerdict> CheckRecording(const std::string& path) {
   return verdict;
 }
 
-std::string StopName(int stop) {
-  constexpr const char* kNames[] = {"none", "full", "budget", "throttled", "syscall", "miss", "unsupported", "unknown-condition",
-                                    "unknown-target", "unknown-store", "store-full", "fault", "code-changed", "device-memory",
-                                    "translation-busy", "signal", "exit", "not-user"};
-  static_assert(std::size(kNames) == BRINK_STOP_MAX);
-  return kNames[stop];
-}
-
 std::string Describe(const RecordingVerdict& verdict) {
   std::string out = absl::StrFormat("%d samples, %d stacks, %d branches, mean depth %.1f, %d ranges, %d wrong, %d unreadable, %d unmapped;",
                                     verdict.samples, verdict.with_stack, verdict.branches, verdict.mean_depth(), verdict.code.ranges,
                                     verdict.code.wrong, verdict.code.unreadable, verdict.unmapped);
   for (int stop = 0; stop < BRINK_STOP_MAX; ++stop) {
     if (verdict.stops[static_cast<size_t>(stop)]) {
-      absl::StrAppendFormat(&out, " %s %.1f%%", StopName(stop), 100 * verdict.share(static_cast<brink_stop>(stop)));
+      absl::StrAppendFormat(&out, " %s %.1f%%", std::string(StopReasonName(stop)), 100 * verdict.share(static_cast<brink_stop>(stop)));
     }
   }
   if (verdict.steps) absl::StrAppendFormat(&out, "; %.1f ns a step", static_cast<double>(verdict.walk_ns) / static_cast<double>(verdict.steps));

@@ -29,6 +29,4 @@ StatusOr<RecordingVerdict> CheckRecording(const std::string& path);
 // One line for a person: counts, mean depth, stop reasons.
 std::string Describe(const RecordingVerdict& verdict);
 
-std::string StopName(int stop);
-
 }  // namespace brink::testing_support
