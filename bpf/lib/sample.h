@@ -283,7 +283,7 @@ brink_always_inline long brink_ring_send(void *record, __u64 bytes)
 	if (!error)
 		return 0;
 	/* A ring whose lock is held by what we interrupted fails like a full one; its fill tells which it was. */
-	brink_count(fill + bytes + 8 > brink_cfg.ring_bytes ? BRINK_CNT_RING_FULL : BRINK_CNT_RING_CONTENDED);
+	brink_count(fill + bytes + 8 >= brink_cfg.ring_bytes ? BRINK_CNT_RING_FULL : BRINK_CNT_RING_CONTENDED);
 	brink_count_add(BRINK_CNT_LOST_BYTES, bytes);
 	return error;
 }

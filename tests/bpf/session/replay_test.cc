@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -28,6 +29,11 @@ std::vector<ReplayStack> Stacks() {
   return stacks;
 }
 
+// Of the record that brings stack `i`.
+uint64_t StackBytes(size_t i) { return sizeof(brink_sample) + (i + 1) * sizeof(brink_branch); }
+// What records occupy in a ring: the kernel puts 8 bytes before each; ours are multiples of 8.
+uint64_t RingBytes(const Loss& records) { return records.bytes + 8 * records.records; }
+
 struct CheckingConsumer : Consumer {
   Status OnSample(const SampleView& sample) override {
     while (hold) std::this_thread::yield();
@@ -52,13 +58,31 @@ struct CheckingConsumer : Consumer {
   std::atomic<bool> hold{false};
 };
 
+// The replay source, whose statistics hook stops the drain thread at the first sample while `hold` is set: the ring is
+// then emptied by nobody, on any machine.
+class HoldingSource : public StackSource {
+ public:
+  explicit HoldingSource(std::unique_ptr<EventSource> source) : source_(std::move(source)) {}
+  SourceTraits traits() const override { return source_->traits(); }
+  Status Load(SourceContext& context) override { return source_->Load(context); }
+  bpf_program* program() override { return source_->program(); }
+  void OnSample(const brink_sample&) override {
+    while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  StatusOr<uint64_t> Feed(uint64_t count) { return source_->Feed(count); }
+  std::atomic<bool> hold{false};
+
+ private:
+  std::unique_ptr<EventSource> source_;
+};
+
 struct Replay {
   explicit Replay(SessionSpec spec = {}) {
     spec.target.all_cpus = true;
     spec.events = {*ParseEvent("cpu-clock")};
     spec.frequency = 100;
     spec.enable = false;  // only Feed makes samples
-    auto owned = EventSource::Replay(Stacks());
+    auto owned = std::make_unique<HoldingSource>(EventSource::Replay(Stacks()));
     source = owned.get();
     auto made = Session::Create(spec, std::move(owned), consumer);
     EXPECT_THAT(made, IsOk());
@@ -67,7 +91,7 @@ struct Replay {
     EXPECT_THAT(session->Arm(), IsOk());
   }
   CheckingConsumer consumer;
-  EventSource* source = nullptr;
+  HoldingSource* source = nullptr;
   std::unique_ptr<Session> session;
 };
 
@@ -88,14 +112,23 @@ TEST(ReplaySession, EveryEntryArrivesAsItWasFed) {
 
 TEST(ReplaySession, ASmallRingLosesExactlyWhatItSays) {
   SKIP_UNLESS("bpf.perf_event");
-  Replay replay({.ring_bytes = 64 << 10});
+  constexpr uint64_t kRing = 64 << 10;
+  Replay replay({.ring_bytes = kRing});
   ASSERT_TRUE(replay.session);
-  auto sent = replay.source->Feed(50'000);
+  replay.source->hold = true;
+  auto sent = replay.source->Feed(2048);  // 32 times all stacks, 1.9 MB
+  replay.source->hold = false;
   ASSERT_THAT(sent, IsOk());
   ASSERT_THAT(replay.session->Stop(), IsOk());
   Books books = replay.session->books();
-  EXPECT_GT(books.of(LossCause::kRingFull).records, 0u);
-  EXPECT_GT(books.of(LossCause::kRingFull).bytes, books.of(LossCause::kRingFull).records * sizeof(brink_sample));
+  const Loss full = books.of(LossCause::kRingFull);
+  // The ring took what fits, down to the smallest stack, and not a byte more.
+  EXPECT_LT(RingBytes(books.written), kRing);
+  EXPECT_GE(RingBytes(books.written), kRing - RingBytes({1, StackBytes(0)}));
+  uint64_t all_stacks = 0;
+  for (size_t i = 0; i < 64; ++i) all_stacks += StackBytes(i);
+  EXPECT_EQ(full.records + books.written.records, *sent);
+  EXPECT_EQ(full.bytes + books.written.bytes, *sent / 64 * all_stacks);
   EXPECT_EQ(books.sent(), *sent);
   EXPECT_EQ(books.written.records, replay.consumer.samples);
   EXPECT_EQ(replay.consumer.told, books.samples_lost().records);  // the stream says it too
