@@ -1,14 +1,42 @@
 #include "base/stop.h"
 
-namespace brink {
+#include <iterator>
 
-std::string_view StopReasonName(int stop) {
-  static constexpr std::string_view kNames[] = {
-      "none",           "full",          "budget",     "throttled", "syscall",      "miss",          "unsupported",      "unknown-condition",
-      "unknown-target", "unknown-store", "store-full", "fault",     "code-changed", "device-memory", "translation-busy", "signal",
-      "exit",           "not-user"};
-  static_assert(sizeof(kNames) / sizeof(kNames[0]) == BRINK_STOP_MAX);
-  return stop >= 0 && stop < BRINK_STOP_MAX ? kNames[stop] : "?";
-}
+namespace brink {
+namespace {
+
+struct Reason {
+  std::string_view name, text;
+};
+constexpr Reason kReasons[] = {
+    {"none", "not stated"},
+    {"full", "as many branches as were asked for"},
+    {"budget", "time or step budget of the walk used up"},
+    {"throttled", "the CPU's budget for walks was used up"},
+    {"syscall", "a system call comes next"},
+    {"miss", "code that was not lifted yet"},
+    {"unsupported", "an instruction that is not followed"},
+    {"unknown-condition", "a branch depends on a value that is not known"},
+    {"unknown-target", "an indirect branch to an unknown target"},
+    {"unknown-store", "a store to an unknown address"},
+    {"store-full", "more memory written than is kept"},
+    {"fault", "memory that could not be read"},
+    {"code-changed", "the code differs from what was lifted"},
+    {"device-memory", "the process maps device memory"},
+    {"translation-busy", "the mappings were being changed"},
+    {"signal", "a signal changed the flow"},
+    {"exit", "the thread ended"},
+    {"not-user", "the sample hit the kernel"},
+};
+static_assert(std::size(kReasons) == BRINK_STOP_MAX);
+
+constexpr Reason kNoReason = {"?", "written by a newer brink"};
+
+const Reason& ReasonOf(int stop) { return stop >= 0 && stop < BRINK_STOP_MAX ? kReasons[stop] : kNoReason; }
+
+}  // namespace
+
+std::string_view StopReasonName(int stop) { return ReasonOf(stop).name; }
+std::string_view StopReasonText(int stop) { return ReasonOf(stop).text; }
 
 }  // namespace brink

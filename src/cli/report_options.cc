@@ -69,7 +69,12 @@ void ReportInputs::AddOptions(std::vector<Option>* options, bool with_input) {
   add({.name = "symfs", .value = Value::kRequired, .meta = "DIR", .group = "Symbols", .help = "Look for recorded files below DIR only.", .set = StoreString(&load.symbols.locate.symfs)});
   add({.name = "debug-dir", .value = Value::kRequired, .meta = "DIR", .group = "Symbols", .help = "A further place of separate debug files, beside /usr/lib/debug.", .set = AppendString(&load.symbols.locate.debug_dirs)});
   add({.letter = 'k', .name = "vmlinux", .value = Value::kRequired, .meta = "FILE", .group = "Symbols", .help = "Kernel image with symbols. Without it: /proc/kallsyms, if the recording is of the running kernel.", .set = StoreString(&load.symbols.vmlinux)});
-  add({.name = "kallsyms", .value = Value::kRequired, .meta = "FILE", .group = "Symbols", .help = "A saved /proc/kallsyms.", .set = StoreString(&load.symbols.kallsyms)});
+  add({.name = "kallsyms", .value = Value::kRequired, .meta = "FILE", .group = "Symbols", .help = "A saved /proc/kallsyms of the recorded kernel.",
+       .set = [this](std::string_view path) {
+         load.symbols.kallsyms = std::string(path);
+         load.symbols.kallsyms_given = true;
+         return OkStatus();
+       }});
   add({.name = "no-demangle", .group = "Symbols", .help = "Names as the compiler made them.", .set = StoreFlag(&no_demangle)});
   add({.name = "no-lines", .group = "Symbols", .help = "Do not read debug information for source lines.", .set = StoreFlag(&no_lines)});
   add({.name = "color", .value = Value::kRequired, .meta = "auto|always|never", .group = "Output", .help = "Colours; auto: on a terminal.",

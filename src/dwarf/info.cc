@@ -1,6 +1,9 @@
 #include "dwarf/info.h"
 
+#include <elf.h>
+
 #include "dwarf/unit.h"
+#include "elf/relocate.h"
 
 namespace brink::dwarf {
 
@@ -39,12 +42,13 @@ StatusOr<std::unique_ptr<Info>> Info::Load(const elf::File& file) {
                                 {"str_offsets", &Sections::str_offsets}, {"addr", &Sections::addr},
                                 {"ranges", &Sections::ranges}, {"rnglists", &Sections::rnglists}};
   for (const Wanted& wanted : kWanted) {
-    auto bytes = file.ReadSection(std::string(".debug_") + wanted.name);
+    auto bytes = elf::ReadRelocated(file, std::string(".debug_") + wanted.name);
     if (!bytes.ok()) bytes = file.ReadSection(std::string(".zdebug_") + wanted.name);
     if (bytes.ok()) impl.sections.*wanted.field = *std::move(bytes);
   }
   if (impl.sections.info.empty() || impl.sections.abbrev.empty()) return NotFound(file.name() + ": no .debug_info");
   impl.sections.little_endian = file.little_endian();
+  impl.sections.relocatable = file.type() == ET_REL;
   impl.row_budget = impl.sections.line.size() * 2 + 1024;
   impl.decoder.emplace(impl.sections);
   impl.IndexUnits();
@@ -155,7 +159,7 @@ const LineTable* Info::Impl::LinesOf(const Unit& unit) {
   if (!unit.stmt_list) return nullptr;
   auto [it, fresh] = lines.try_emplace(*unit.stmt_list);
   if (fresh && row_budget > 0) {
-    auto table = ReadLineTable({sections.line, sections.line_str, sections.str, sections.little_endian}, *unit.stmt_list, unit.comp_dir,
+    auto table = ReadLineTable({sections.line, sections.line_str, sections.str, sections.little_endian, sections.relocatable}, *unit.stmt_list, unit.comp_dir,
                                unit.address_size);
     if (table.ok()) {
       row_budget -= std::min<uint64_t>(row_budget, table->rows.size() + table->files.size() + 1);

@@ -150,7 +150,7 @@ class Program {
     const uint64_t tombstone = address_size_ == 4 ? 0xffffffff : ~uint64_t{0};
     bool ascending = true;
     for (size_t i = sequence_at_ + 1; i < table_.rows.size(); ++i) ascending &= table_.rows[i - 1].address <= table_.rows[i].address;
-    if (first.address == 0 || first.address >= tombstone - 1 || !ascending) table_.rows.resize(sequence_at_);
+    if ((first.address == 0 && !sections_.zero_is_code) || first.address >= tombstone - 1 || !ascending) table_.rows.resize(sequence_at_);
     else sequences_.push_back({sequence_at_, table_.rows.size()});
     sequence_at_ = table_.rows.size();
     Reset();

@@ -38,11 +38,12 @@ struct LineSections {
   std::string_view line_str;  // .debug_line_str
   std::string_view str;       // .debug_str
   bool little_endian = true;
+  bool zero_is_code = false;  // relocatable file: its first section starts at address 0
 };
 
 // Parses the program at `offset`. `comp_dir` completes relative folders; it and the sections must outlive the table,
-// which refers to their text. Rows of sequences that start at address 0 or
-// at a linker's tombstone are dropped (discarded functions). Memory: at most one row per byte of program.
+// which refers to their text. Rows of sequences that start at address 0 (unless that is
+// code) or at a linker's tombstone are dropped (discarded functions). Memory: at most one row per byte of program.
 StatusOr<LineTable> ReadLineTable(const LineSections& sections, uint64_t offset, std::string_view comp_dir, unsigned address_size);
 
 }  // namespace brink::dwarf

@@ -30,6 +30,7 @@ enum At : uint32_t {
 struct Sections {
   std::string info, abbrev, str, line, line_str, str_offsets, addr, ranges, rnglists;
   bool little_endian = true;
+  bool relocatable = false;
 };
 
 struct AttributeSpec {
@@ -122,7 +123,7 @@ class Decoder {
 template <typename Add>
 void Decoder::ForRanges(const Unit& unit, const Die& die, Add add) {
   for (auto [low, high] : RangesOf(unit, die)) {
-    if (low < high && low != 0) add(low, high);
+    if (low < high && (low != 0 || sections_.relocatable)) add(low, high);
   }
 }
 

@@ -154,7 +154,7 @@ Status File::ReadSectionHeaders(uint64_t offset, uint32_t count, uint16_t entry_
     section.size = Word(in, is64_);
     section.link = in.U32();
     section.info = in.U32();
-    Word(in, is64_);
+    section.align = Word(in, is64_);
     section.entry_size = Word(in, is64_);
     sections_.push_back(std::move(section));
   }
@@ -164,7 +164,22 @@ Status File::ReadSectionHeaders(uint64_t offset, uint32_t count, uint16_t entry_
     // Section names are short; a hostile table must not make us copy the same megabyte a million times.
     sections_[i].name = std::string(TextAt(names, name_offsets[i]).substr(0, 256));
   }
+  if (type_ == ET_REL) LayOutSections();
   return OkStatus();
+}
+
+void File::LayOutSections() {
+  constexpr uint64_t kDiscarded = uint64_t{1} << 40;
+  uint64_t core = 0, init = kDiscarded;
+  for (Section& section : sections_) {
+    constexpr uint64_t kCode = SHF_ALLOC | SHF_EXECINSTR;
+    if ((section.flags & kCode) != kCode || section.size > size_) continue;
+    uint64_t& next = section.name.starts_with(".init") ? init : core;
+    uint64_t align = section.align;
+    if (align == 0 || (align & (align - 1)) != 0 || align > (1u << 20)) align = 1;
+    section.addr = (next + align - 1) & ~(align - 1);
+    next = section.addr + section.size;
+  }
 }
 
 const Section* File::FindSection(std::string_view name) const {

@@ -45,6 +45,7 @@ struct Section {
   uint32_t link = 0;
   uint32_t info = 0;
   uint64_t entry_size = 0;
+  uint64_t align = 0;
 
   bool has_bytes() const { return type != 0 && type != 8; }  // neither SHT_NULL nor SHT_NOBITS
 };
@@ -99,6 +100,9 @@ class File {
   File() = default;
   Status ReadHeaders();
   Status ReadSectionHeaders(uint64_t offset, uint32_t count, uint16_t entry_size, uint32_t names_index);
+  // Relocatable files (kernel modules) have no addresses: code sections get those that the kernel's loader gives them,
+  // relative to the module's start; what it throws away after initialising comes far behind.
+  void LayOutSections();
   void ReadSegments(uint64_t offset, uint32_t count, uint16_t entry_size);
   std::optional<std::string> BuildIdInNotes(std::string_view notes, uint64_t align) const;
 

@@ -1,5 +1,10 @@
 #include "ptrace/counters.h"
 
+#include <array>
+#include <string>
+
+#include "base/stop.h"
+
 namespace brink::ptrace {
 namespace {
 
@@ -8,18 +13,21 @@ constexpr std::string_view kNames[kStopReason] = {
     "sigtrap-blocked", "sigtrap-ignored", "interrupted", "gaps", "compat", "own-stepping", "strayed",
     "discarded",   "differs", "illegal-state", "no-tick",    "lost-samples", "lost-bytes",
 };
-constexpr std::string_view kStopNames[BRINK_STOP_MAX] = {
-    "stop-none",          "stop-full",           "stop-budget",       "stop-throttled", "stop-syscall",
-    "stop-miss",          "stop-unsupported",    "stop-unknown-condition", "stop-unknown-target",
-    "stop-unknown-store", "stop-store-full",     "stop-fault",        "stop-code-changed", "stop-device-memory",
-    "stop-translation-busy", "stop-signal",      "stop-exit",         "stop-not-user",
-};
+// "stop-full", ...
+const std::array<std::string, BRINK_STOP_MAX>& StopNames() {
+  static const auto names = [] {
+    std::array<std::string, BRINK_STOP_MAX> out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = "stop-" + std::string(StopReasonName(static_cast<int>(i)));
+    return out;
+  }();
+  return names;
+}
 
 }  // namespace
 
 std::string_view CounterName(uint32_t counter) {
   if (counter < kStopReason) return kNames[counter];
-  return counter < kCounterCount ? kStopNames[counter - kStopReason] : "unknown";
+  return counter < kCounterCount ? std::string_view(StopNames()[counter - kStopReason]) : "unknown";
 }
 
 }  // namespace brink::ptrace

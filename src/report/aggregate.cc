@@ -13,6 +13,7 @@ Aggregator::Cache& Aggregator::CacheOf(int32_t pid) {
   uint64_t generation = spaces_.Generation(pid), kernel = spaces_.KernelGeneration();
   Cache& cache = *last_cache_;
   if (cache.generation != generation || cache.kernel_generation != kernel) {
+    cache.slots.clear();
     cache.branches.clear();
     cache.ranges.clear();
     cache.ips.clear();
@@ -22,13 +23,13 @@ Aggregator::Cache& Aggregator::CacheOf(int32_t pid) {
   return cache;
 }
 
-uint32_t Aggregator::BranchIndex(Cache& cache, int32_t pid, uint64_t from, uint64_t to) {
-  auto [it, fresh] = cache.branches.try_emplace({from, to}, 0);
+uint32_t Aggregator::SlotOf(Cache& cache, int32_t pid, const BranchEntry& entry) {
+  auto [it, fresh] = cache.branches.try_emplace({entry.from, entry.to}, static_cast<uint32_t>(cache.slots.size()));
   if (!fresh) return it->second;
-  Key key{spaces_.Normalise(pid, from), spaces_.Normalise(pid, to)};
+  Key key{spaces_.Normalise(pid, entry.from), spaces_.Normalise(pid, entry.to)};
   auto [global, added] = branch_index_.try_emplace(key, static_cast<uint32_t>(result_.branches.size()));
   if (added) result_.branches.push_back({.from = key.a, .to = key.b});
-  it->second = global->second;
+  cache.slots.push_back({.from = entry.from, .to = entry.to, .branch = global->second});
   return it->second;
 }
 
@@ -57,44 +58,57 @@ void Aggregator::CountIp(Cache& cache, int32_t pid, uint64_t ip) {
   ++result_.ips[it->second].second;
 }
 
+void Aggregator::CountBranch(BranchStat& stat, size_t i) {
+  const BranchEntry& entry = clean_.entries[i];
+  ++stat.count;
+  stat.odd += result_.samples & 1;
+  if (stat.kind == Kind::kUnknown) stat.kind = entry.kind();
+  const uint32_t cycles = entry.cycles();
+  stat.cycles += cycles;
+  stat.cycle_count += cycles != 0;
+  result_.unknown_cycles += cycles == 0;
+  const Prediction prediction = entry.prediction();
+  if (prediction == Prediction::kUnknown) {
+    ++result_.unknown_prediction;
+    return;
+  }
+  const bool miss = prediction == Prediction::kMispredicted;
+  ++(miss ? stat.mispredicted : stat.predicted);
+  if (const uint32_t next = i > 0 ? clean_.entries[i - 1].cycles() : 0) {
+    (miss ? stat.after_miss_cycles : stat.after_hit_cycles) += next;
+    ++(miss ? stat.after_miss_count : stat.after_hit_count);
+  }
+}
+
 void Aggregator::CountBranches(Cache& cache, const SampleView& sample) {
-  const bool odd = result_.samples & 1;
+  uint32_t newer = UINT32_MAX;
   for (size_t i = 0; i < clean_.entries.size(); ++i) {
     const BranchEntry& entry = clean_.entries[i];
-    BranchStat& stat = result_.branches[BranchIndex(cache, sample.pid, entry.from, entry.to)];
-    ++stat.count;
-    stat.odd += odd;
-    if (stat.kind == Kind::kUnknown) stat.kind = entry.kind();
-    const uint32_t cycles = entry.cycles();
-    if (cycles) {
-      stat.cycles += cycles;
-      ++stat.cycle_count;
-    } else {
-      ++result_.unknown_cycles;
+    uint32_t at = newer == UINT32_MAX ? UINT32_MAX : cache.slots[newer].older;
+    if (at == UINT32_MAX || cache.slots[at].from != entry.from || cache.slots[at].to != entry.to) {
+      at = SlotOf(cache, sample.pid, entry);
+      if (newer != UINT32_MAX) cache.slots[newer].older = at;
     }
-    Prediction prediction = entry.prediction();
-    stat.mispredicted += prediction == Prediction::kMispredicted;
-    stat.predicted += prediction == Prediction::kPredicted;
-    result_.unknown_prediction += prediction == Prediction::kUnknown;
-    if (const uint32_t next = i > 0 ? clean_.entries[i - 1].cycles() : 0; next && prediction != Prediction::kUnknown) {
-      bool miss = prediction == Prediction::kMispredicted;
-      (miss ? stat.after_miss_cycles : stat.after_hit_cycles) += next;
-      ++(miss ? stat.after_miss_count : stat.after_hit_count);
-    }
+    newer = at;
+    Slot& slot = cache.slots[at];
+    CountBranch(result_.branches[slot.branch], i);
     if (i >= clean_.straight.size() || !clean_.straight[i]) continue;
-    uint32_t range = RangeIndex(cache, sample.pid, clean_.range_start(i), clean_.range_end(i));
-    if (range == kNotOneObject) {
+    const uint64_t start = clean_.range_start(i);
+    if (slot.range == kNoRange || slot.range_start != start) {
+      slot.range = RangeIndex(cache, sample.pid, start, entry.from);
+      slot.range_start = start;
+    }
+    if (slot.range == kNotOneObject) {
       ++result_.rules[Rule::kRangeObjects];
       clean_.straight[i] = 0;
       continue;
     }
-    RangeStat& stat_range = result_.ranges[range];
-    ++stat_range.count;
+    RangeStat& range = result_.ranges[slot.range];
+    ++range.count;
     ++result_.range_count;
-    if (cycles) {
-      stat_range.cycles += cycles;
-      ++stat_range.cycle_count;
-    }
+    const uint32_t cycles = entry.cycles();
+    range.cycles += cycles;
+    range.cycle_count += cycles != 0;
   }
 }
 

@@ -113,21 +113,32 @@ class Aggregator {
       return H::combine(std::move(h), key.a, key.b);
     }
   };
+  // One branch by its raw addresses, with what was next to it last time: programs repeat themselves, so most entries and
+  // ranges are found without a look into a table.
+  struct Slot {
+    uint64_t from = 0, to = 0;
+    uint64_t range_start = 0;           // of the range in `range`, which ends at `from`
+    uint32_t branch = 0;                // index of its BranchStat
+    uint32_t older = 0;                 // slot of the entry before it in time
+    uint32_t range = kNoRange;
+  };
   // Raw addresses of one address space -> index; emptied when the space changes.
   struct Cache {
     uint64_t generation = 0, kernel_generation = 0;
-    absl::flat_hash_map<PairKey, uint32_t> branches;
-    absl::flat_hash_map<PairKey, uint32_t> ranges;  // kNotOneObject for those that cross
+    std::vector<Slot> slots;
+    absl::flat_hash_map<PairKey, uint32_t> branches;  // -> slots
+    absl::flat_hash_map<PairKey, uint32_t> ranges;    // kNotOneObject for those that cross
     absl::flat_hash_map<uint64_t, uint32_t> ips;
   };
   static constexpr size_t kMaxCaches = 256;
-  static constexpr uint32_t kNotOneObject = UINT32_MAX;
+  static constexpr uint32_t kNotOneObject = UINT32_MAX, kNoRange = UINT32_MAX - 1;
 
   Cache& CacheOf(int32_t pid);
-  uint32_t BranchIndex(Cache& cache, int32_t pid, uint64_t from, uint64_t to);
+  uint32_t SlotOf(Cache& cache, int32_t pid, const BranchEntry& entry);
   uint32_t RangeIndex(Cache& cache, int32_t pid, uint64_t start, uint64_t end);
   void CountIp(Cache& cache, int32_t pid, uint64_t ip);
   void CountBranches(Cache& cache, const SampleView& sample);
+  void CountBranch(BranchStat& stat, size_t i);
 
   const symbol::AddressSpaces& spaces_;
   Aggregate result_;

@@ -10,27 +10,6 @@
 namespace brink::report {
 namespace {
 
-constexpr StopNameEntry kStops[BRINK_STOP_MAX] = {
-    {"none", "not stated"},
-    {"full", "as many branches as were asked for"},
-    {"budget", "time or step budget of the walk used up"},
-    {"throttled", "the CPU's budget for walks was used up"},
-    {"syscall", "a system call comes next"},
-    {"miss", "code that was not lifted yet"},
-    {"unsupported", "an instruction that is not followed"},
-    {"unknown_condition", "a branch depends on a value that is not known"},
-    {"unknown_target", "an indirect branch to an unknown target"},
-    {"unknown_store", "a store to an unknown address"},
-    {"store_full", "more memory written than is kept"},
-    {"fault", "memory that could not be read"},
-    {"code_changed", "the code differs from what was lifted"},
-    {"device_memory", "the process maps device memory"},
-    {"translation_busy", "the mappings were being changed"},
-    {"signal", "a signal changed the flow"},
-    {"exit", "the thread ended"},
-    {"not_user", "the sample hit the kernel"},
-};
-
 // Overlap of two halves of the given counts.
 std::optional<double> Overlap(const std::vector<std::pair<uint64_t, uint64_t>>& halves) {
   double first = 0, second = 0, overlap = 0;
@@ -52,9 +31,6 @@ double NoiseOverlap(const std::vector<BranchStat>& branches, uint64_t total) {
 }
 
 }  // namespace
-
-std::string_view StopName(uint8_t stop) { return stop < BRINK_STOP_MAX ? kStops[stop].name : "unknown"; }
-std::string_view StopText(uint8_t stop) { return stop < BRINK_STOP_MAX ? kStops[stop].text : "written by a newer brink"; }
 
 std::string_view SourceName(uint8_t source) {
   constexpr std::string_view kNames[] = {"unknown", "lbr", "walk", "hop", "step", "replay"};

@@ -12,12 +12,7 @@
 
 namespace brink::report {
 
-struct StopNameEntry {
-  std::string_view name, text;
-};
-// enum brink_stop.
-std::string_view StopName(uint8_t stop);
-std::string_view StopText(uint8_t stop);
+// enum brink_source.
 std::string_view SourceName(uint8_t source);
 
 struct DepthStats {

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/stop.h"
 #include "base/strings.h"
 #include "report/blocks.h"
 #include "report/quality.h"
@@ -228,7 +229,7 @@ Table StopTable(Program& program, const TableFilter&) {
   uint64_t noted = 0;
   for (auto [stop, count] : program.aggregate.stops) noted += count;
   for (auto [stop, count] : program.aggregate.stops) {
-    table.rows.push_back({Ratio(count, noted), count, std::string(StopName(stop)), std::string(StopText(stop))});
+    table.rows.push_back({Ratio(count, noted), count, std::string(StopReasonName(stop)), std::string(StopReasonText(stop))});
   }
   DepthStats depth = DepthOf(program.aggregate);
   table.notes.push_back(absl::StrFormat("entries per stack: mean %.1f, median %d, 90 %% at most %d, deepest %d; %d of %d samples without any", depth.mean,

@@ -1,6 +1,7 @@
 // One JSON object a line and sample: docs/schema/script.json.
 #include <absl/strings/str_format.h>
 
+#include "base/stop.h"
 #include "perfdata/notes.h"
 #include "script/json_text.h"
 #include "script/names.h"
@@ -77,7 +78,7 @@ class JsonForm : public Form {
     PutWord("direction", notes.has_value(), notes ? DirectionName(notes->direction) : "");
     out_.Text(R"(,"contiguous":)");
     out_.Text(!notes ? "null" : notes->contiguous && !(note && note->flags & BRINK_SAMPLE_FILTERED) ? "true" : "false");
-    PutWord("stop", note.has_value(), note ? StopName(note->stop) : "");
+    PutWord("stop", note.has_value(), note ? StopReasonName(note->stop) : "");
   }
 
   void PutChain(uint64_t type, const Sample& sample) {

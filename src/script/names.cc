@@ -11,15 +11,11 @@ namespace brink::script {
 namespace {
 
 constexpr std::string_view kSources[] = {"none", "lbr", "walk", "hop", "step", "replay"};
-constexpr std::string_view kStops[] = {"none", "full", "budget", "throttled", "syscall", "miss", "unsupported", "unknown_condition",
-                                       "unknown_target", "unknown_store", "store_full", "fault", "code_changed", "device_memory",
-                                       "translation_busy", "signal", "exit", "not_user"};
-static_assert(std::size(kStops) == BRINK_STOP_MAX && std::size(kSources) == BRINK_SOURCE_REPLAY + 1);
+static_assert(std::size(kSources) == BRINK_SOURCE_REPLAY + 1);
 
 }  // namespace
 
 std::string_view SourceName(uint8_t source) { return source < std::size(kSources) ? kSources[source] : "unknown"; }
-std::string_view StopName(uint8_t stop) { return stop < std::size(kStops) ? kStops[stop] : "unknown"; }
 
 std::string_view DirectionName(uint8_t direction) {
   if (direction == BRINK_DIR_PAST) return "past";

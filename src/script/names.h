@@ -7,10 +7,9 @@
 
 namespace brink::script {
 
-// enum brink_source, brink_direction, brink_stop; "unknown" for numbers of a later version.
+// enum brink_source, brink_direction; "unknown" for numbers of a later version. Stop reasons: base/stop.h.
 std::string_view SourceName(uint8_t source);
 std::string_view DirectionName(uint8_t direction);
-std::string_view StopName(uint8_t stop);
 // "user", "kernel", "hypervisor", or "" where it is not known.
 std::string_view PrivName(uint32_t priv);
 

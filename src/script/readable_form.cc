@@ -1,6 +1,7 @@
 // One headline a sample, then one line a branch, newest first.
 #include <absl/strings/str_format.h>
 
+#include "base/stop.h"
 #include "base/strings.h"
 #include "perfdata/notes.h"
 #include "script/names.h"
@@ -54,7 +55,7 @@ class ReadableForm : public Form {
     out_.Text(absl::StrFormat(", %d branches", sample.branches.size()));
     if (event.notes && event.notes->sample_notes) {
       if (auto note = perfdata::ReadSampleNote(sample.raw)) {
-        if (note->stop != BRINK_STOP_NONE) out_.Text(absl::StrFormat(", ended by %s", std::string(StopName(note->stop))));
+        if (note->stop != BRINK_STOP_NONE) out_.Text(absl::StrFormat(", ended by %s", std::string(StopReasonName(note->stop))));
         if (note->flags & BRINK_SAMPLE_FILTERED) out_.Text(", filtered");
         if (note->flags & BRINK_SAMPLE_TRUNCATED) out_.Text(", truncated");
       }

@@ -5,7 +5,6 @@
 #include "base/strings.h"
 #include "symbol/demangle.h"
 #include "symbol/jit_source.h"
-#include "symbol/kallsyms.h"
 
 namespace brink::symbol {
 
@@ -32,6 +31,22 @@ bool Symbolizer::IsRunningKernel(const Object& object) {
   return id && object.build_id.starts_with(*id);
 }
 
+bool Symbolizer::KallsymsApply() {
+  if (options_.kallsyms_given) return true;
+  for (ObjectId id = 0; id < objects_.size(); ++id) {
+    if (objects_[id].kind == ObjectKind::kKernel) return IsRunningKernel(objects_[id]);
+  }
+  return !options_.locate.other_host;
+}
+
+const StatusOr<Kallsyms>& Symbolizer::ReadKallsyms() {
+  if (!kallsyms_) {
+    auto text = ReadFile(options_.kallsyms, 256u << 20);
+    kallsyms_ = text.ok() ? ParseKallsyms(*text) : StatusOr<Kallsyms>(text.status());
+  }
+  return *kallsyms_;
+}
+
 void Symbolizer::LoadKernel(const Object& object, Loaded& loaded) {
   std::string reference = object.reference.empty() ? "_text" : object.reference;
   if (!options_.vmlinux.empty()) {
@@ -49,12 +64,11 @@ void Symbolizer::LoadKernel(const Object& object, Loaded& loaded) {
     }
     return;
   }
-  if (!IsRunningKernel(object)) {
+  if (!options_.kallsyms_given && !IsRunningKernel(object)) {
     loaded.reason = Unresolved::kOtherKernel;
     return;
   }
-  auto text = ReadFile(options_.kallsyms, 256u << 20);
-  auto kallsyms = text.ok() ? ParseKallsyms(*text) : StatusOr<Kallsyms>(text.status());
+  const StatusOr<Kallsyms>& kallsyms = ReadKallsyms();
   if (!kallsyms.ok()) {
     loaded.reason = Unresolved::kKernelRestricted;
     return;
@@ -62,7 +76,7 @@ void Symbolizer::LoadKernel(const Object& object, Loaded& loaded) {
   uint64_t base = kallsyms->AddressOf(reference);
   std::vector<FunctionEntry> entries;
   for (size_t i = 0; i < kallsyms->symbols.size(); ++i) {
-    KernelSymbol& symbol = kallsyms->symbols[i];
+    const KernelSymbol& symbol = kallsyms->symbols[i];
     if (!symbol.module.empty() || symbol.address < base) continue;
     size_t next = i + 1;
     while (next < kallsyms->symbols.size() && kallsyms->symbols[next].address == symbol.address) ++next;
@@ -81,17 +95,20 @@ void Symbolizer::LoadModule(const Object& object, Loaded& loaded) {
   if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
   name = name.substr(0, name.find(".ko"));
   std::replace(name.begin(), name.end(), '-', '_');
-  auto text = ReadFile(options_.kallsyms, 256u << 20);
-  auto kallsyms = text.ok() ? ParseKallsyms(*text) : StatusOr<Kallsyms>(text.status());
+  if (!KallsymsApply()) {
+    loaded.reason = Unresolved::kOtherKernel;
+    return;
+  }
+  const StatusOr<Kallsyms>& kallsyms = ReadKallsyms();
   if (!kallsyms.ok()) {
     loaded.reason = Unresolved::kKernelRestricted;
     return;
   }
   std::vector<FunctionEntry> entries;
-  for (KernelSymbol& symbol : kallsyms->symbols) {
+  for (const KernelSymbol& symbol : kallsyms->symbols) {
     if (symbol.module != name || symbol.address < object.start || symbol.address - object.start >= object.length) continue;
     if (!entries.empty()) entries.back().end = symbol.address - object.start;
-    entries.push_back({symbol.address - object.start, object.length, std::move(symbol.name), NameOrigin::kKallsyms});
+    entries.push_back({symbol.address - object.start, object.length, symbol.name, NameOrigin::kKallsyms});
   }
   loaded.table = FunctionTable::FromEntries(std::move(entries));
   loaded.reason = loaded.table.empty() ? Unresolved::kNoSymbols : Unresolved::kGap;

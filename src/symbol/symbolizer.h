@@ -15,6 +15,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "dwarf/info.h"
+#include "symbol/kallsyms.h"
 #include "symbol/locate.h"
 #include "symbol/object.h"
 
@@ -24,6 +25,7 @@ struct SymbolOptions {
   LocateOptions locate;
   std::string vmlinux;                      // "" = the running kernel if it is the recorded one
   std::string kallsyms = "/proc/kallsyms";  // file with its symbols
+  bool kallsyms_given = false;              // the user named that file: it is the recorded kernel's
   std::string kernel_notes = "/sys/kernel/notes";
   bool demangle = true;
   bool lines = true;                        // read DWARF
@@ -96,6 +98,9 @@ class Symbolizer {
   FunctionId Unnamed(ObjectId object, Unresolved reason);
   FunctionId Intern(ObjectId object, Loaded& loaded, size_t index);
   bool IsRunningKernel(const Object& object);
+  // Whether kallsyms is of the kernel that was recorded, as far as the recording tells.
+  bool KallsymsApply();
+  const StatusOr<Kallsyms>& ReadKallsyms();
 
   const ObjectTable& objects_;
   SymbolOptions options_;
@@ -103,6 +108,7 @@ class Symbolizer {
   std::deque<Function> functions_;
   absl::flat_hash_map<std::pair<ObjectId, uint8_t>, FunctionId> unnamed_;
   absl::flat_hash_map<int32_t, std::string> jitdumps_;
+  std::optional<StatusOr<Kallsyms>> kallsyms_;  // read once: the kernel takes its time to print them
 };
 
 }  // namespace brink::symbol

@@ -1,4 +1,4 @@
-// bench_perfdata make FILE MEGABYTES [LEVEL]: a recording of 32-branch stacks, four CPUs drained in rounds.
+// bench_perfdata make FILE MEGABYTES [LEVEL [no-cycles]]: a recording of 32-branch stacks, four CPUs drained in rounds.
 // bench_perfdata encode: how fast the encoder and the writer are, as a ratio to memcpy.
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ EventAttr Attr() {
 }
 
 // A program of some thousand branches whose stacks overlap, as real ones do.
-std::vector<brink_branch> Program() {
+std::vector<brink_branch> Program(bool cycles = true) {
   std::mt19937_64 random(42);
   std::vector<brink_branch> out(8192);
   uint64_t at = 0x55d0c0401000;
@@ -34,6 +34,7 @@ std::vector<brink_branch> Program() {
     b.from = at + random() % 64;
     b.to = 0x55d0c0401000 + random() % 0x80000;
     b.info = (random() % 20 == 0 ? 1 : 2) | (random() % 200) << 4 | (1 + random() % 6) << 20;
+    if (!cycles) b.info &= ~uint64_t{0xffff0};
     at = b.to;
   }
   return out;
@@ -52,8 +53,8 @@ int Fail(const Status& status) {
   return 1;
 }
 
-Status WriteSamples(Writer& writer, uint64_t bytes) {
-  const auto program = Program();
+Status WriteSamples(Writer& writer, uint64_t bytes, bool cycles) {
+  const auto program = Program(cycles);
   RecordBatch batch(writer);
   const RecordEncoder& encoder = writer.encoder();
   SampleId id{.pid = 1000, .tid = 1000, .time = 1000, .id = writer.id()};
@@ -77,7 +78,7 @@ Status WriteSamples(Writer& writer, uint64_t bytes) {
   return batch.Flush();
 }
 
-int Make(const char* path, uint64_t megabytes, int level) {
+int Make(const char* path, uint64_t megabytes, int level, bool cycles) {
   auto sink = OpenFileSink(path);
   if (!sink.ok()) return Fail(sink.status());
   WriterOptions options;
@@ -86,7 +87,7 @@ int Make(const char* path, uint64_t megabytes, int level) {
   options.compression_level = level;
   auto writer = Writer::Create(*std::move(sink), std::move(options));
   if (!writer.ok()) return Fail(writer.status());
-  Status status = WriteSamples(**writer, megabytes << 20);
+  Status status = WriteSamples(**writer, megabytes << 20, cycles);
   if (status.ok()) status = (*writer)->Finish({{.build_id = "01234567890123456789", .filename = "/usr/bin/bench"}});
   return status.ok() ? 0 : Fail(status);
 }
@@ -133,9 +134,9 @@ int Encode() {
 
 int main(int argc, char** argv) {
   if (argc >= 4 && std::strcmp(argv[1], "make") == 0) {
-    return brink::perfdata::Make(argv[2], std::strtoull(argv[3], nullptr, 10), argc > 4 ? std::atoi(argv[4]) : 0);
+    return brink::perfdata::Make(argv[2], std::strtoull(argv[3], nullptr, 10), argc > 4 ? std::atoi(argv[4]) : 0, argc <= 5);
   }
   if (argc == 2 && std::strcmp(argv[1], "encode") == 0) return brink::perfdata::Encode();
-  std::fprintf(stderr, "usage: bench_perfdata make FILE MEGABYTES [LEVEL] | encode\n");
+  std::fprintf(stderr, "usage: bench_perfdata make FILE MEGABYTES [LEVEL [no-cycles]] | encode\n");
   return 2;
 }
