@@ -26,7 +26,8 @@ inline uint32_t Type(const guest_branch& branch) { return branch.info >> 20 & 15
 
 // Whether the guest has the module's PMU; tests skip without it. `source` is what /dev/brink_lbr calls itself.
 bool HasBranchHardware(const std::string& source);
-// One of the counters that /dev/brink_lbr shows: samples, snapshots, unexplained, fed.
+// One of the numbers that /dev/brink_lbr shows: samples, snapshots, unexplained, fed; select, the plugin's LBR_SELECT of
+// the calling CPU.
 uint64_t DeviceCounter(const std::string& name);
 // All that it shows.
 std::string DeviceText();

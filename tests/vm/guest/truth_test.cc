@@ -1,93 +1,18 @@
 // Is what the plugin records true? Against a single-stepped run, and against the code between the branches.
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/user.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "bpf_session.h"
 #include "harness.h"
 #include "ranges.h"
+#include "stepped.h"
 #include "workload.h"
 
 namespace brink::guest {
 namespace {
-
-struct Edge {
-  uint64_t from, to;
-  bool operator==(const Edge&) const = default;
-  friend std::ostream& operator<<(std::ostream& out, const Edge& e) {
-    return out << std::hex << e.from << "->" << e.to << std::dec;
-  }
-};
-
-// Taken branches of a child that runs Workload, oldest first, by stepping each instruction.
-std::vector<Edge> Stepped(unsigned seed, char* memory) {
-  pid_t child = fork();
-  if (child == 0) {
-    ptrace(PTRACE_TRACEME, 0, 0, 0);
-    raise(SIGSTOP);
-    Workload(seed, memory);
-    _exit(0);
-  }
-  int status;
-  waitpid(child, &status, 0);
-  std::vector<Edge> taken;
-  CodeReader code;
-  uint64_t before = 0;
-  size_t length = 0;
-  for (;;) {
-    user_regs_struct regs;
-    BRINK_CHECK(ptrace(PTRACE_GETREGS, child, 0, &regs) == 0);
-    if (before && regs.rip != before && regs.rip != before + length) taken.push_back({before, regs.rip});
-    if (regs.rip == WorkloadEnd()) break;
-    before = regs.rip;
-    std::optional<Instruction> instruction = code.At(regs.rip);
-    BRINK_CHECK(instruction.has_value());
-    length = instruction->length;
-    BRINK_CHECK(ptrace(PTRACE_SINGLESTEP, child, 0, 0) == 0);
-    BRINK_CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
-  }
-  kill(child, SIGKILL);
-  waitpid(child, &status, 0);
-  return taken;
-}
-
-// The same run at full speed; its branches as the snapshot at the last system call has them, oldest first.
-std::vector<Edge> Recorded(unsigned seed, char* memory) {
-  EventOptions options;
-  options.branch_type = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER;
-  options.cpu = sched_getcpu();
-  UniqueFd held(OpenEvent(options));
-  BRINK_CHECK(held.valid());
-  BpfSession session;
-  int go[2];
-  BRINK_CHECK(pipe(go) == 0);
-  pid_t child = fork();
-  if (child == 0) {
-    char byte;
-    if (read(go[0], &byte, 1) != 1) _exit(1);
-    Workload(seed, memory);
-    _exit(0);
-  }
-  session.SetTarget(child);
-  BRINK_CHECK(session.Attach(GUEST_FENTRY));
-  BRINK_CHECK(write(go[1], "x", 1) == 1);
-  int status;
-  waitpid(child, &status, 0);
-  close(go[0]);
-  close(go[1]);
-  std::vector<Edge> taken;
-  for (const guest_branch& branch : StackOf(session.Result(GUEST_FENTRY)))
-    if (!InKernel(branch.from)) taken.insert(taken.begin(), {branch.from, branch.to});  // returns from faults and interrupts
-  return taken;
-}
 
 class Truth : public testing::TestWithParam<int> {
  protected:
@@ -101,7 +26,7 @@ class Truth : public testing::TestWithParam<int> {
 TEST_P(Truth, UserBranchesEqualTheSingleSteppedOnes) {
   for (unsigned seed = 1; seed <= 4; seed++) {
     char* memory = FreshMemory();
-    std::vector<Edge> truth = Stepped(seed, memory), recorded = Recorded(seed, memory);
+    std::vector<Edge> truth = Stepped(seed, memory), recorded = UserEdges(Recorded(seed, memory, PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER));
     ASSERT_GE(recorded.size(), 32u) << "seed " << seed;
     ASSERT_GE(truth.size(), recorded.size());
     truth.erase(truth.begin(), truth.end() - recorded.size());

@@ -51,7 +51,7 @@ static ssize_t feed_read(struct file *file, char __user *to, size_t size, loff_t
 {
 	char text[256];
 	u64 unexplained = 0, from = 0, to_address = 0;
-	unsigned int cpu;
+	unsigned int cpu, select = 0;
 	int length;
 
 	if (lbr_bar) {
@@ -64,11 +64,13 @@ static ssize_t feed_read(struct file *file, char __user *to, size_t size, loff_t
 				to_address = registers->unexplained_to;
 			}
 		}
+		/* Of this CPU: whoever wants to know has pinned himself. */
+		select = READ_ONCE(lbr_registers()->select);
 	}
 	length = scnprintf(text, sizeof(text), "source %s\nfed %u\nsamples %d\nsnapshots %d\nunexplained %llu\n"
-			   "unexplained_from %#llx\nunexplained_to %#llx\n",
+			   "unexplained_from %#llx\nunexplained_to %#llx\nselect %u\n",
 			   lbr_bar ? "plugin" : "canned", lbr_canned_count, atomic_read(&lbr_samples),
-			   atomic_read(&lbr_snapshots), unexplained, from, to_address);
+			   atomic_read(&lbr_snapshots), unexplained, from, to_address, select);
 	return simple_read_from_buffer(to, size, pos, text, length);
 }
 
