@@ -47,18 +47,25 @@ class Checker {
     return value ? Maybe(*value != 0) : std::nullopt;
   }
   std::optional<uint64_t> Value(const char* reg, const char* field) const {
-    auto raw = env_.Get(reg);
-    return raw ? DecodeRegister(*FindRegister(reg), *raw).Field(field) : std::nullopt;
+    return env_.Field(reg, field);
   }
   bool NoEl2() const { return env_.has_el2 && !*env_.has_el2; }
   bool NoEl3() const { return env_.has_el3 && !*env_.has_el3; }
 
   void Registers() {
-    for (const auto& [name, value] : env_.registers) {
-      for (const std::string& problem : DecodeRegister(*FindRegister(name), value).problems) {
+    for (const auto& [name, given] : env_.registers) {
+      const auto decoded = DecodeRegister(*FindRegister(name), given.value);
+      for (const std::string& problem : decoded.problems) {
+        const std::string field = problem.substr(0, problem.find(' '));
+        if (!env_.Field(name, field) && decoded.Field(field)) continue;  // a field that was not given
+        if (!problem.starts_with("TS")) {
+          Add(Level::kProblem, "registers", name + ": " + problem);
+          continue;
+        }
         // TS of the EL1 copy does not count while the EL2 copy has one.
-        const bool unused_ts = problem.starts_with("TS") && Value("BRBCR_EL2", "TS").value_or(0) != 0;
-        if (!unused_ts) Add(Level::kProblem, "registers", name + ": " + problem);
+        const auto el2 = NoEl2() ? std::optional<uint64_t>(0) : Value("BRBCR_EL2", "TS");
+        if (!el2) Add(Level::kInfo, "registers", name + ": " + problem + ", unless BRBCR_EL2.TS chooses the clock", {"BRBCR_EL2.TS"});
+        if (el2 && *el2 == 0) Add(Level::kProblem, "registers", name + ": " + problem);
       }
     }
   }
@@ -108,9 +115,9 @@ class Checker {
     Maybe open = Bit(reg, field);
     std::string name = std::string(reg) + "." + field;
     if (!open) {
-      Add(Level::kInfo, "access", std::string(what) + " may trap to EL2", {name});
+      Add(Level::kInfo, "traps", std::string(what) + " may trap to EL2", {name});
     } else if (!*open) {
-      Add(Level::kProblem, "access", std::string(what) + " trap to EL2 (" + name + " = 0)");
+      Add(Level::kProblem, "traps", std::string(what) + " trap to EL2 (" + name + " = 0)");
     }
   }
 
@@ -157,7 +164,7 @@ class Checker {
     auto c = Bit("MDCR_EL3", "E3BREC"), w = Bit("MDCR_EL3", "E3BREW");
     std::vector<std::string> missing;
     if (!v1p1) missing.push_back("feature level");
-    if (!c) missing.push_back("MDCR_EL3.E3BREC, E3BREW");
+    if (!c || !w) missing.push_back("MDCR_EL3.E3BREC, E3BREW");
     if (c && w && *c == *w) return Add(Level::kInfo, "EL3", "not recorded: MDCR_EL3.E3BREC and E3BREW are equal");
     if (!missing.empty()) return Add(Level::kInfo, "EL3", "not known", missing);
     Add(Level::kOk, "EL3", "recorded: E3BREC and E3BREW differ");
@@ -191,7 +198,7 @@ class Checker {
       if (NoEl2() && std::string_view(reg) == "BRBCR_EL2") continue;
       const char* el = std::string_view(reg) == "BRBCR_EL1" ? "EL1" : "EL2";
       auto e = Bit(reg, "EXCEPTION"), r = Bit(reg, "ERTN");
-      if (!e) {
+      if (!e || !r) {
         Add(Level::kInfo, "exceptions", absl::StrFormat("to and from %s: not known", el), {reg});
         continue;
       }
@@ -203,7 +210,7 @@ class Checker {
   void BothCopies(const char* field, const char* what, const char* absent) {
     Maybe el1 = Bit("BRBCR_EL1", field), el2 = NoEl2() ? Maybe(true) : Bit("BRBCR_EL2", field);
     if ((el1 && !*el1) || (el2 && !*el2)) {
-      const bool half = el1 && el2 && *el1 != *el2;
+      const bool half = !NoEl2() && el1 && el2 && *el1 != *el2;
       return Add(half ? Level::kWarning : Level::kInfo, "flags", absl::StrFormat("%s: off, %s%s", what, absent, half ? absl::StrFormat("; %s is set in one copy only and needs both", field) : ""));
     }
     std::vector<std::string> missing;
@@ -234,7 +241,7 @@ class Checker {
     }
     if (fzp2 && *fzp2) Add(Level::kInfo, "freeze", "counters at or above HPMN freeze too (BRBCR_EL2.FZP)");
     auto s1 = Bit("BRBCR_EL1", "FZPSS"), s2 = NoEl2() ? Maybe(true) : Bit("BRBCR_EL2", "FZPSS");
-    if (s1 && s2 && *s1 != *s2) Add(Level::kWarning, "freeze", "FZPSS is set in one copy only: a PMU snapshot does not freeze");
+    if (!NoEl2() && s1 && s2 && *s1 != *s2) Add(Level::kWarning, "freeze", "FZPSS is set in one copy only: a PMU snapshot does not freeze");
     if (s1 && s2 && *s1 && *s2) Add(Level::kInfo, "freeze", "a PMU snapshot freezes the buffer (FEAT_PMUv3_SS)");
   }
 
@@ -247,6 +254,7 @@ class Checker {
       Add(Level::kWarning, "paused", "PAUSED = 0: the buffer changes while it is read. Pause first (read-modify-write, ISB), then read");
     }
     const uint64_t bank = *fcr >> kFcrBankShift & 3;
+    if (bank > 1) return;  // reserved, and reported as that
     auto numrec = Value("BRBIDR0_EL1", "NUMREC");
     if (bank == 1 && numrec && *numrec <= 32) Add(Level::kWarning, "bank", "BANK = 1 shows nothing: there are 32 records or fewer");
     Add(Level::kInfo, "bank", absl::StrFormat("the registers show records %d to %d; after a change of BANK an ISB comes before the first read, and the other bits must be written back as they were", bank * 32, bank * 32 + 31));
@@ -267,6 +275,9 @@ class Checker {
   void Nested() {
     Maybe nv = Bit("HCR_EL2", "NV"), nv1 = Bit("HCR_EL2", "NV1"), nv2 = Bit("HCR_EL2", "NV2");
     if (!nv || !*nv) return;
+    if (!nv1 || !nv2) {
+      return Add(Level::kInfo, "nested", "NV = 1: whether EL1 accesses to BRBCR_EL1 or BRBCR_EL12 go to memory at offset 0x8E0 is not known; those to BRBCR_EL2 trap to EL2", {"HCR_EL2.NV1", "HCR_EL2.NV2"});
+    }
     if (*nv1 && *nv2) Add(Level::kInfo, "nested", "NV, NV1 and NV2 are 1: EL1 accesses to BRBCR_EL1 go to memory at offset 0x8E0 (not those to BRBCR_EL2)");
     if (!*nv1 && *nv2) Add(Level::kInfo, "nested", "NV and NV2 are 1, NV1 is 0: EL1 accesses to BRBCR_EL12 go to memory at offset 0x8E0");
     Add(Level::kInfo, "nested", "EL1 accesses to BRBCR_EL2 trap to EL2 under NV");
@@ -288,7 +299,17 @@ std::optional<uint64_t> Environment::Get(std::string_view name) const {
   // BRBCR_EL12 is the EL1 register by another name.
   auto it = registers.find(std::string(name));
   if (it == registers.end() && name == "BRBCR_EL1") it = registers.find("BRBCR_EL12");
-  return it == registers.end() ? std::nullopt : std::optional<uint64_t>(it->second);
+  return it == registers.end() || ~it->second.known ? std::nullopt : std::optional<uint64_t>(it->second.value);
+}
+
+std::optional<uint64_t> Environment::Field(std::string_view name, std::string_view field) const {
+  auto it = registers.find(std::string(name));
+  if (it == registers.end() && name == "BRBCR_EL1") it = registers.find("BRBCR_EL12");
+  if (it == registers.end()) return std::nullopt;
+  const RegisterSpec& spec = *FindRegister(it->first);
+  const FieldSpec* bits = spec.FindField(field);
+  if (!bits || (it->second.known & bits->Mask()) != bits->Mask()) return std::nullopt;
+  return (it->second.value & bits->Mask()) >> bits->lo;
 }
 
 Status AddWord(Environment& environment, std::string_view word) {
@@ -316,12 +337,14 @@ Status AddWord(Environment& environment, std::string_view word) {
   if (dot != std::string_view::npos) {
     std::vector<std::pair<std::string, std::string>> fields = {{std::string(key.substr(dot + 1)), std::string(value)}};
     ASSIGN_OR_RETURN(uint64_t bits, EncodeRegister(*spec, fields));
-    environment.registers[spec->name] |= bits;
+    const uint64_t mask = spec->FindField(fields[0].first)->Mask();
+    auto [it, fresh] = environment.registers.try_emplace(spec->name, Environment::Register{0, 0});
+    it->second = {(it->second.value & ~mask) | bits, it->second.known | mask};
     return OkStatus();
   }
   auto number = ParseUint(value);
   if (!number.ok()) return Annotate(number.status(), spec->name);
-  environment.registers[spec->name] = *number;
+  environment.registers[spec->name] = {*number, ~uint64_t{0}};
   return OkStatus();
 }
 

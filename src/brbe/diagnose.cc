@@ -52,7 +52,7 @@ const std::vector<Symptom>& AllSymptoms() {
        "trap traps undef undefined access exception sigill panic",
        "an access traps or is UNDEFINED",
        {{"EL3 does not allow it", "MDCR_EL3.SBRBE and SCR_EL3.NS", "SBRBE = 1 for Non-secure, 3 for both", "access"},
-        {"EL2 traps it", "HDFGRTR_EL2 and HDFGWTR_EL2 nBRBCTL (60), nBRBDATA (61), nBRBIDR (59); HFGITR_EL2 nBRBIALL (56), nBRBINJ (55)", "1 = no trap", "access"},
+        {"EL2 traps it", "HDFGRTR_EL2 and HDFGWTR_EL2 nBRBCTL (60), nBRBDATA (61), nBRBIDR (59); HFGITR_EL2 nBRBIALL (56), nBRBINJ (55)", "1 = no trap", "traps"},
         {"EL0 has no access", "user space touched the registers", "use perf or brink", ""},
         {"nested virtualisation", "HCR_EL2.NV, NV1, NV2", "BRBCR_EL1 may go to memory (0x8E0); BRBCR_EL2 traps", "nested"}}},
       {"hang",
@@ -89,18 +89,26 @@ const Symptom* FindSymptom(std::string_view text) {
   return best;
 }
 
+std::vector<Verdict> VerdictsOn(const Cause& cause, const Environment& environment) {
+  std::vector<Verdict> verdicts;
+  if (environment.registers.empty() || !*cause.topic) return verdicts;
+  for (const Finding& f : CheckConfiguration(environment)) {
+    if (f.topic != cause.topic) continue;
+    const char* word = f.level == Finding::Level::kProblem ? "YES" : f.level == Finding::Level::kWarning ? "likely" : f.level == Finding::Level::kOk ? "no" : "here";
+    verdicts.push_back({word, f.text, f.hangs_on});
+  }
+  return verdicts;
+}
+
 std::string DiagnoseText(const Symptom& symptom, const Environment& environment) {
-  std::vector<Finding> findings = environment.registers.empty() ? std::vector<Finding>{} : CheckConfiguration(environment);
   std::string out = absl::StrFormat("%s: %s\n", symptom.name, symptom.summary);
   int number = 0;
   for (const Cause& cause : symptom.causes) {
     absl::StrAppendFormat(&out, "\n%d. %s\n   look at: %s\n   remedy:  %s\n", ++number, cause.cause, cause.look, cause.remedy);
-    for (const Finding& f : findings) {
-      if (!*cause.topic || f.topic != cause.topic) continue;
-      const char* verdict = f.level == Finding::Level::kProblem ? "YES" : f.level == Finding::Level::kWarning ? "likely" : f.level == Finding::Level::kOk ? "no" : "here";
-      std::string text = f.text;
-      for (const std::string& input : f.hangs_on) text += " [" + input + " not given]";
-      absl::StrAppendFormat(&out, "   %-8s %s\n", (std::string(verdict) + ":").c_str(), text);
+    for (const Verdict& v : VerdictsOn(cause, environment)) {
+      std::string text = v.text;
+      for (const std::string& input : v.hangs_on) text += " [" + input + " not given]";
+      absl::StrAppendFormat(&out, "   %-8s %s\n", v.word + std::string(":"), text);
     }
   }
   return out;

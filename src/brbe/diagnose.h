@@ -29,6 +29,14 @@ const std::vector<Symptom>& AllSymptoms();
 // By name or by words ("records missing", "cycle counts wrong"); nullptr where nothing fits.
 const Symptom* FindSymptom(std::string_view text);
 
+// What the given registers say about a cause: "YES", "likely", "no" or "here" (where they do not decide).
+struct Verdict {
+  const char* word;
+  std::string text;
+  std::vector<std::string> hangs_on;  // inputs not given
+};
+std::vector<Verdict> VerdictsOn(const Cause& cause, const Environment& environment);
+
 // The symptom's causes, with a verdict from the given registers where they tell.
 std::string DiagnoseText(const Symptom& symptom, const Environment& environment);
 

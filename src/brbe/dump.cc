@@ -135,7 +135,7 @@ Status JsonRecords(const nlohmann::json& list, size_t first, RawRecords& raw, Du
     if (!list[i].is_object()) return InvalidArgument(absl::StrFormat("record %d is not an object with inf, src, tgt", i));
     for (int part = 0; part < 3; ++part) {
       auto it = list[i].find(kNames[part]);
-      if (it == list[i].end()) continue;
+      if (it == list[i].end() || it->is_null()) continue;  // not given
       auto value = JsonNumber(*it);
       if (!value) return InvalidArgument(absl::StrFormat("record %d: %s is not a number or a hexadecimal string", i, kNames[part]));
       Set(raw, first + i, part, *value, dump);
@@ -146,7 +146,7 @@ Status JsonRecords(const nlohmann::json& list, size_t first, RawRecords& raw, Du
 
 Status ParseJson(std::string_view content, Dump& dump) {
   auto json = nlohmann::json::parse(content.begin(), content.end(), nullptr, false);
-  if (!json.is_object()) return InvalidArgument("not a JSON object");
+  if (!json.is_object()) return InvalidArgument(json.is_discarded() ? "not JSON" : "a JSON dump is one object with \"records\" or \"banks\"");
   RawRecords raw;
   for (const auto& [key, value] : json.items()) {
     if (key == "records") {

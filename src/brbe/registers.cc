@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "brbe/record.h"
 
 namespace brink::brbe {
 namespace {
@@ -132,8 +133,13 @@ std::optional<uint64_t> ValueOfWord(const FieldSpec& field, std::string_view wor
 
 uint64_t RegisterSpec::FieldMask() const {
   uint64_t mask = 0;
-  for (const FieldSpec& f : fields) mask |= MaskOf(f) << f.lo;
+  for (const FieldSpec& f : fields) mask |= f.Mask();
   return mask;
+}
+
+const FieldSpec* RegisterSpec::FindField(std::string_view field) const {
+  auto it = std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& f) { return Upper(f.name) == Upper(field); });
+  return it == fields.end() ? nullptr : &*it;
 }
 
 const RegisterSpec* FindRegister(std::string_view name) {
@@ -181,6 +187,11 @@ Decoded DecodeRegister(const RegisterSpec& spec, uint64_t value) {
     }
     decoded.problems.push_back(problem);
   }
+  if (std::string_view(spec.name) == "BRBINF_EL1") {
+    Record record = DecodeRecord(value, 0, 0);
+    record.reserved = 0;  // said above
+    for (std::string& problem : RecordProblems(record, {})) decoded.problems.push_back(std::move(problem));
+  }
   return decoded;
 }
 
@@ -193,8 +204,8 @@ uint64_t EncodeRegister(const Decoded& decoded) {
 StatusOr<uint64_t> EncodeRegister(const RegisterSpec& spec, std::span<const std::pair<std::string, std::string>> fields) {
   uint64_t value = 0;
   for (const auto& [name, text] : fields) {
-    auto it = std::find_if(spec.fields.begin(), spec.fields.end(), [&](const FieldSpec& f) { return Upper(f.name) == Upper(name); });
-    if (it == spec.fields.end()) {
+    const FieldSpec* it = spec.FindField(name);
+    if (!it) {
       std::vector<std::string> names;
       for (const FieldSpec& f : spec.fields) names.emplace_back(f.name);
       auto nearest = NearestNames(Upper(name), names, 1);

@@ -36,6 +36,7 @@ struct FieldSpec {
   const char* help;
   // "value=word" pairs separated by spaces, for fields that have names: "0=el1 1=virtual".
   const char* words = "";
+  uint64_t Mask() const { return (hi - lo == 63 ? ~uint64_t{0} : (uint64_t{1} << (hi - lo + 1)) - 1) << lo; }
 };
 
 struct RegisterSpec {
@@ -44,6 +45,7 @@ struct RegisterSpec {
   std::span<const FieldSpec> fields;
   // Set bits outside all fields are reserved (RES0).
   uint64_t FieldMask() const;
+  const FieldSpec* FindField(std::string_view name) const;  // any case; nullptr if unknown
 };
 
 // By name, any case; nullptr if unknown. BRBINF<n>, BRBSRC<n>, BRBTGT<n> are found for every n of 0..31.

@@ -1,8 +1,12 @@
 // brink brbe: Arm's Branch Record Buffer Extension, decoded, explained, programmed, modelled.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 
 #include <absl/strings/str_format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -10,6 +14,7 @@
 #include "brbe/check.h"
 #include "brbe/diagnose.h"
 #include "brbe/dump.h"
+#include "brbe/json.h"
 #include "brbe/linux.h"
 #include "brbe/program.h"
 #include "brbe/registers.h"
@@ -21,37 +26,20 @@
 namespace brink::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using namespace brbe;
 
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
-Json CyclesJson(const Record& record) {
-  Cycles cycles = CycleCount(record);
-  if (cycles.state == Cycles::State::kKnown) return cycles.value;
-  return nullptr;
-}
-
-Json RecordJson(const Record& r, size_t index, const RecordRules& rules) {
-  constexpr const char* kValid[] = {"invalid", "target_only", "source_only", "complete"};
-  const bool source = r.valid == Valid::kComplete || r.valid == Valid::kSourceOnly;
-  const bool target = r.valid == Valid::kComplete || r.valid == Valid::kTargetOnly;
-  Json json = {{"index", index}, {"valid", kValid[static_cast<int>(r.valid)]}};
-  if (r.valid == Valid::kInvalid) return json;
-  std::string type(TypeName(r.type));
-  json["type"] = type.empty() ? Json(nullptr) : Json(type);
-  json["type_code"] = r.type;
-  json["kind"] = KindName(KindOfType(r.type));
-  json["from"] = source ? Json(Hex(r.source)) : Json(nullptr);
-  json["to"] = target ? Json(Hex(r.target)) : Json(nullptr);
-  json["el"] = target ? Json(r.el) : Json(nullptr);
-  json["mispredicted"] = source && !IsException(r.type) ? Json(r.mpred) : Json(nullptr);
-  json["cycles"] = CyclesJson(r);
-  json["cycles_overflowed"] = CycleCount(r).state == Cycles::State::kOverflow;
-  json["in_transaction"] = r.transaction;
-  json["last_failed"] = r.last_failed;
-  json["problems"] = RecordProblems(r, rules);
-  return json;
+// BRBINF, BRBSRC and BRBTGT are thirty-two each: S2_1_C8_C<n & 15>_<(n & 16) >> 2 + part>.
+std::string EncodingOf(const RegisterSpec& spec, const std::string& name) {
+  constexpr const char* kParts[] = {"BRBINF_EL1", "BRBSRC_EL1", "BRBTGT_EL1"};
+  for (unsigned part = 0; part < 3; ++part) {
+    const size_t digits = name.find_first_of("0123456789");
+    if (std::string_view(spec.name) != kParts[part] || digits != 6) continue;
+    const unsigned n = static_cast<unsigned>(std::strtoul(name.c_str() + digits, nullptr, 10));
+    return absl::StrFormat("S2_1_C8_C%d_%d", n & 15, (n & 16) / 4 + part);
+  }
+  return spec.encoding;
 }
 
 class BrbeCommand : public Command {
@@ -63,6 +51,13 @@ class BrbeCommand : public Command {
     if (words.empty()) return InvalidArgument("say what to do: decode, encode, check, program, model or diagnose");
     const std::string verb = words[0];
     words.erase(words.begin());
+    ASSIGN_OR_RETURN(int status, RunVerb(verb, words));
+    RETURN_IF_ERROR(PutJson());
+    return status;
+  }
+
+ private:
+  StatusOr<int> RunVerb(const std::string& verb, const std::vector<std::string>& words) {
     if (verb == "decode") return RunDecode(words);
     if (verb == "encode") return RunEncode(words);
     if (verb == "check") return RunCheck(words);
@@ -73,7 +68,13 @@ class BrbeCommand : public Command {
     return InvalidArgument("'" + EscapeForTerminal(verb) + "' is none of decode, encode, check, program, model, diagnose" + (nearest.empty() ? "" : "; did you mean " + nearest[0] + "?"));
   }
 
- private:
+  void Line(const std::string& line) { json_text_ += line + "\n"; }
+  Status PutJson() const {
+    if (json_file_.empty()) return WriteAll(STDOUT_FILENO, json_text_.data(), json_text_.size());
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(json_file_, O_WRONLY | O_CREAT | O_TRUNC));
+    return WriteAll(fd.get(), json_text_.data(), json_text_.size());
+  }
+
   StatusOr<DumpFormat> InputFormat() const {
     if (input_format_.empty()) return DumpFormat::kAuto;
     if (input_format_ == "text") return DumpFormat::kText;
@@ -93,7 +94,7 @@ class BrbeCommand : public Command {
       const RegisterSpec* spec = FindRegister(word.substr(0, equals));
       if (!spec || equals == std::string::npos) return UnknownRegister(word.substr(0, equals));
       ASSIGN_OR_RETURN(uint64_t value, ParseUint(word.substr(equals + 1)));
-      problems |= PrintRegister(DecodeRegister(*spec, value));
+      problems |= PrintRegister(NameOf(*spec, word.substr(0, equals)), DecodeRegister(*spec, value));
     }
     return problems && strict_ ? kConditionMet : kDone;
   }
@@ -103,22 +104,37 @@ class BrbeCommand : public Command {
     return InvalidArgument("unknown register '" + EscapeForTerminal(name) + "'" + (nearest.empty() ? "" : "; did you mean " + nearest[0] + "?"));
   }
 
-  bool PrintRegister(const Decoded& decoded) {
+  // BRBINF7_EL1 for a numbered register, else the table's name.
+  static std::string NameOf(const RegisterSpec& spec, const std::string& word) {
+    std::string upper;
+    for (char c : word) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const bool numbered = upper.size() > 6 && std::isdigit(static_cast<unsigned char>(upper[6]));
+    return !numbered ? spec.name : upper.ends_with("_EL1") ? upper : upper + "_EL1";
+  }
+
+  bool PrintRegister(const std::string& name, const Decoded& decoded) {
     if (json_) {
-      Json fields = Json::object();
-      for (const FieldValue& f : decoded.fields) fields[f.spec->name] = f.value > UINT32_MAX ? Json(Hex(f.value)) : Json(f.value);
-      Json json = {{"schema", "brink.brbe.register.v1"}, {"register", decoded.spec->name}, {"value", Hex(decoded.raw)}, {"fields", fields}, {"reserved", Hex(decoded.reserved)}, {"problems", decoded.problems}};
-      std::printf("%s\n", json.dump().c_str());
+      Line(RegisterJson(name, decoded));
       return !decoded.problems.empty();
     }
-    std::printf("%s = 0x%llX%s%s\n", decoded.spec->name, static_cast<unsigned long long>(decoded.raw), *decoded.spec->encoding ? "   " : "", decoded.spec->encoding);
+    std::string encoding = EncodingOf(*decoded.spec, name);
+    std::printf("%s = 0x%llX%s%s\n", name.c_str(), static_cast<unsigned long long>(decoded.raw), encoding.empty() ? "" : "   ", encoding.c_str());
     for (const FieldValue& f : decoded.fields) {
       std::string bits = f.spec->hi == f.spec->lo ? std::to_string(f.spec->lo) : absl::StrFormat("%d:%d", f.spec->hi, f.spec->lo);
       std::string shown = f.value > 9 ? Hex(f.value) : std::to_string(f.value);
       std::printf("  %-6s %-11s %-6s %-14s %s\n", bits.c_str(), f.spec->name, shown.c_str(), f.word.c_str(), f.spec->help);
     }
+    if (std::string_view(decoded.spec->name) == "BRBINF_EL1") PrintMeaning(DecodeRecord(decoded.raw, 0, 0));
     for (const std::string& problem : decoded.problems) std::printf("  problem: %s\n", problem.c_str());
     return !decoded.problems.empty();
+  }
+
+  // What a BRBINF alone says.
+  static void PrintMeaning(const Record& record) {
+    const Cycles cycles = CycleCount(record);
+    const char* words[] = {"", "not known (CCU)", "overflowed: 2^20 or more", "impossible"};
+    std::string count = cycles.state == Cycles::State::kKnown ? absl::StrFormat("%d%s", cycles.value, cycles.step > 1 ? absl::StrFormat(" to %d", cycles.value + cycles.step - 1) : "") : words[static_cast<int>(cycles.state)];
+    std::printf("  cycles: %s\n", record.valid == Valid::kInvalid ? "none, the record is invalid" : count.c_str());
   }
 
   StatusOr<int> DecodeDump(const std::string& path) {
@@ -130,7 +146,7 @@ class BrbeCommand : public Command {
     size_t problems = dump->problems.size();
     for (const Record& r : dump->records) problems += RecordProblems(r, rules).size();
     if (json_) {
-      PrintDumpJson(*dump, rules);
+      Line(DumpJson(*dump, rules, all_));
     } else {
       PrintDumpText(*dump, rules);
     }
@@ -138,7 +154,7 @@ class BrbeCommand : public Command {
   }
 
   void PrintDumpText(const Dump& dump, const RecordRules& rules) {
-    for (const auto& [name, value] : dump.registers) PrintRegister(DecodeRegister(*FindRegister(name), value));
+    for (const auto& [name, value] : dump.registers) PrintRegister(name, DecodeRegister(*FindRegister(name), value));
     for (size_t i = 0; i < dump.records.size(); ++i) {
       if (dump.records[i].valid == Valid::kInvalid && !all_) continue;
       std::printf("%s\n", RecordText(dump.records[i], i).c_str());
@@ -152,20 +168,6 @@ class BrbeCommand : public Command {
       }
     }
     for (const std::string& p : dump.problems) std::printf("problem: %s\n", p.c_str());
-  }
-
-  void PrintDumpJson(const Dump& dump, const RecordRules& rules) {
-    Json json = {{"schema", "brink.brbe.dump.v1"}};
-    Json registers = Json::object();
-    for (const auto& [name, value] : dump.registers) registers[name] = Hex(value);
-    json["registers"] = registers;
-    Json records = Json::array();
-    for (size_t i = 0; i < dump.records.size(); ++i) {
-      if (dump.records[i].valid != Valid::kInvalid || all_) records.push_back(RecordJson(dump.records[i], i, rules));
-    }
-    json["records"] = records;
-    json["problems"] = dump.problems;
-    std::printf("%s\n", json.dump().c_str());
   }
 
   LinuxOptions LinuxOptionsNow() const {
@@ -188,12 +190,14 @@ class BrbeCommand : public Command {
       }
     }
     ASSIGN_OR_RETURN(uint64_t value, EncodeRegister(*spec, fields));
+    Decoded decoded = DecodeRegister(*spec, value);
     if (json_) {
-      std::printf("%s\n", Json({{"schema", "brink.brbe.register.v1"}, {"register", spec->name}, {"value", Hex(value)}}).dump().c_str());
+      Line(RegisterJson(spec->name, decoded));
     } else {
       std::printf("%s = 0x%llX\n", spec->name, static_cast<unsigned long long>(value));
+      for (const std::string& problem : decoded.problems) std::printf("  problem: %s\n", problem.c_str());
     }
-    return kDone;
+    return strict_ && !decoded.problems.empty() ? kConditionMet : kDone;
   }
 
   StatusOr<Environment> EnvironmentOf(const std::vector<std::string>& words) const {
@@ -209,7 +213,11 @@ class BrbeCommand : public Command {
     if (words.empty()) return InvalidArgument("check what? example: brink brbe check brbcr_el1=0xC0013B brbcr_el2=0x18 brbfcr_el1=0x7E0000 hcr_el2.tge=0");
     ASSIGN_OR_RETURN(Environment environment, EnvironmentOf(words));
     std::vector<Finding> findings = CheckConfiguration(environment);
-    std::fputs((json_ ? FindingsJson(findings) + "\n" : FindingsText(findings)).c_str(), stdout);
+    if (json_) {
+      Line(FindingsJson(findings));
+    } else {
+      std::fputs(FindingsText(findings).c_str(), stdout);
+    }
     return HasProblem(findings) ? kConditionMet : kDone;
   }
 
@@ -224,7 +232,9 @@ class BrbeCommand : public Command {
     auto plan = filter::MakePlan(filter::And(std::move(parts)), options);
     if (!plan.ok()) return FailedPrecondition(Message(plan.status()));
     Program program = MakeProgram(*plan, {.vhe = vhe_, .el2 = !no_el2_, .cycles = !no_cycles_, .flags = !no_flags_});
-    if (as_ == "asm") {
+    if (json_) {
+      Line(ProgramJson(program));
+    } else if (as_ == "asm") {
       std::fputs(ProgramAsm(program).c_str(), stdout);
     } else if (as_ == "c") {
       std::fputs(ProgramC(program).c_str(), stdout);
@@ -260,11 +270,16 @@ class BrbeCommand : public Command {
       return InvalidArgument((text.empty() ? "say the symptom" : "no symptom like '" + EscapeForTerminal(text) + "'") + "; known ones:" + all);
     }
     ASSIGN_OR_RETURN(Environment environment, EnvironmentOf(given));
-    std::fputs(DiagnoseText(*symptom, environment).c_str(), stdout);
+    if (json_) {
+      Line(DiagnoseJson(*symptom, environment));
+    } else {
+      std::fputs(DiagnoseText(*symptom, environment).c_str(), stdout);
+    }
     return kDone;
   }
 
   std::string input_format_, as_ = "explain", model_ = "numrec=64";
+  std::string json_file_, json_text_;
   bool json_ = false, strict_ = false, all_ = false, perf_ = false, v1p1_ = false, tme_ = false, vhe_ = false, no_el2_ = false, quirks_ = true, no_cycles_ = false, no_flags_ = false;
   CommandSpec spec_{
       .name = "brbe",
@@ -277,8 +292,13 @@ class BrbeCommand : public Command {
           "program EXPR: the start-up sequence for a filter, in the right order of MSR and ISB\n"
           "model FILE|-: branches (KIND FROM TO [CYCLES] [M|P], oldest first) through a software model of the buffer\n"
           "diagnose SYMPTOM [REGISTER=VALUE...]: what to look at",
-      .options = {{.letter = 0, .name = "json", .help = "print JSON", .set = StoreFlag(&json_)},
-                  {.letter = 0, .name = "strict", .help = "exit status 4 where decode finds problems", .set = StoreFlag(&strict_)},
+      .options = {{.letter = 0, .name = "json", .value = Value::kOptional, .meta = "FILE", .help = "JSON (docs/schema/brbe.json), on standard output or in FILE",
+                   .set = [this](std::string_view file) {
+                     json_ = true;
+                     json_file_ = file;
+                     return OkStatus();
+                   }},
+                  {.letter = 0, .name = "strict", .help = "exit status 4 where decode or encode finds problems", .set = StoreFlag(&strict_)},
                   {.letter = 0, .name = "all", .help = "decode: invalid records too", .set = StoreFlag(&all_)},
                   {.letter = 0, .name = "perf", .help = "decode: also what Linux would hand to perf", .set = StoreFlag(&perf_)},
                   {.letter = 0, .name = "input-format", .value = Value::kRequired, .meta = "F", .help = "text, json, triples (binary INF SRC TGT) or planes", .set = StoreString(&input_format_)},
@@ -343,7 +363,12 @@ StatusOr<int> BrbeCommand::RunModel(const std::vector<std::string>& words) {
   }
   std::reverse(stack.begin(), stack.end());
   size_t index = 0;
-  for (const BranchEntry& e : model.Apply(stack)) {
+  const std::vector<BranchEntry> records = model.Apply(stack);
+  if (json_) {
+    Line(ModelJson(records, model.counters()));
+    return kDone;
+  }
+  for (const BranchEntry& e : records) {
     const char* prediction = e.prediction() == Prediction::kMispredicted ? "mispredicted" : e.prediction() == Prediction::kPredicted ? "predicted" : "prediction unknown";
     std::string cycles = e.cycles() ? std::to_string(e.cycles()) + " cycles" : "cycles unknown";
     std::printf("%2zu %-8s %s -> %s %s, %s\n", index++, std::string(KindName(e.kind())).c_str(), e.from ? Hex(e.from).c_str() : "?", e.to ? Hex(e.to).c_str() : "?", prediction, cycles.c_str());

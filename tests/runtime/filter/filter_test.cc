@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "support/features.h"
 #include "support/process.h"
 
@@ -80,6 +82,43 @@ TEST(Filter, MistakesAreNamed) {
     EXPECT_EQ(result.status, refusal.status) << refusal.says << "\n" << result.err;
     EXPECT_THAT(result.err, HasSubstr(refusal.says));
   }
+}
+
+// Each line of JSON that the two commands print, valid or not, follows its schema.
+TEST(Filter, JsonFollowsItsSchemas) {
+  if (testing_support::Run({"/usr/bin/python3", "-c", "import jsonschema"}).status != 0) GTEST_SKIP() << "needs python3-jsonschema";
+  TempDir dir;
+  std::ofstream(dir.File("branches")) << "cond 0x1000 0x2000 4 M\nret 0x2010 0xffffffff81000000 6 P\ncall 0x3000 0x4000\nunknown 0x4000 0x5000\n";
+  std::ofstream(dir.File("dump")) << "BRBIDR0_EL1=0x5008 BRBINF0_EL1=0xD0000000003 BRBSRC0_EL1=1 BRBTGT0_EL1=2 BRBINF1_EL1=0x3fff0000000402 BRBINF3_EL1=0x2E01\n";
+  const std::vector<std::vector<std::string>> filters = {
+      {"filter", "check", "kind == ret"}, {"filter", "check", "kind == rett"}, {"filter", "check", "kind == ret", "kind == call"},
+      {"filter", "check", "--fields"}, {"filter", "explain", "kind == jump and symbol == main or pid == 3"}, {"filter", "explain", "-j any,u,k"},
+      {"filter", "explain", "-j in_tx,any,no_flags"}, {"filter", "explain", "mispredicted and priv == hv"}};
+  const std::vector<std::vector<std::string>> brbe = {
+      {"brbe", "decode", "BRBCR_EL1=0xC0013B", "BRBINF3_EL1=0x3FFF00000003", "BRBTS_EL1=0xffffffffffffffff"}, {"brbe", "decode", dir.File("dump")},
+      {"brbe", "decode", dir.File("dump"), "--all"}, {"brbe", "encode", "BRBFCR_EL1", "BANK=3", "EnI"},
+      {"brbe", "check", "brbcr_el1=0xC0013B", "mdcr_el3=0"}, {"brbe", "program", "exclude ret and mispredicted"}, {"brbe", "program", "priv == user", "--vhe"},
+      {"brbe", "model", dir.File("branches")}, {"brbe", "model", dir.File("branches"), "--brbe-model", "numrec=8,brbfcr=0x20000"},
+      {"brbe", "diagnose", "traps", "mdcr_el3=0"}, {"brbe", "diagnose", "no-records"}};
+  for (const auto& [name, calls] : {std::pair("filter", filters), std::pair("brbe", brbe)}) {
+    std::string lines;
+    for (std::vector<std::string> words : calls) {
+      words.push_back("--json");
+      std::string out = RunBrink(words).out;
+      EXPECT_THAT(out, HasSubstr("\"schema\":\"brink." + std::string(name))) << words[1] << " " << words.back();
+      lines += out;
+    }
+    std::ofstream(dir.File("lines")) << lines;
+    auto check = testing_support::Run({"/usr/bin/python3", "-c",
+                                       "import json,sys,jsonschema\n"
+                                       "v = jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\n"
+                                       "for line in open(sys.argv[2]): v.validate(json.loads(line))",
+                                       testing_support::SourceDir() + "/docs/schema/" + name + ".json", dir.File("lines")});
+    EXPECT_EQ(check.status, 0) << check.err;
+  }
+  ASSERT_EQ(RunBrink({"brbe", "decode", "BRBCR_EL1=1", "--json=" + dir.File("out")}).status, 0);
+  std::ifstream file(dir.File("out"));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}), HasSubstr("\"BRBCR_EL1\""));
 }
 
 TEST(Filter, ExplainPrintsTheReferenceValues) {

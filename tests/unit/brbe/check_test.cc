@@ -44,11 +44,30 @@ TEST(Check, TgeDecidesWhichBitRulesEl0) {
   EXPECT_THAT(Text({"brbcr_el1=0x1", "brbcr_el2=1", "el3=no"}), HasSubstr("whatever HCR_EL2.TGE is"));
 }
 
+TEST(Check, OneFieldLeavesTheOthersNotKnown) {
+  std::string text = Text({"hdfgrtr_el2.nbrbctl=1", "brbcr_el1.fzp=1", "hcr_el2.nv=1"});
+  EXPECT_THAT(text, Not(HasSubstr("trap to EL2 (HDFGRTR")));
+  EXPECT_THAT(text, HasSubstr("hangs on HDFGRTR_EL2.nBRBDATA"));
+  EXPECT_THAT(text, Not(HasSubstr("hangs on HDFGRTR_EL2.nBRBCTL")));
+  EXPECT_THAT(text, HasSubstr("freezes the buffer (BRBCR_EL1.FZP)"));
+  EXPECT_THAT(text, HasSubstr("EL1        not known"));
+  EXPECT_THAT(text, HasSubstr("hangs on HCR_EL2.NV1, HCR_EL2.NV2"));
+  // The later word wins.
+  EXPECT_THAT(Text({"hdfgrtr_el2=0", "hdfgrtr_el2.nbrbctl=1", "hdfgrtr_el2.nbrbctl=0"}), HasSubstr("HDFGRTR_EL2.nBRBCTL = 0"));
+}
+
+TEST(Check, AnEl1ClockOfZeroHangsOnTheOtherCopy) {
+  EXPECT_THAT(Text({"brbcr_el1=0"}), HasSubstr("hangs on BRBCR_EL2.TS"));
+  EXPECT_THAT(Text({"brbcr_el1=0", "brbcr_el2=0"}), HasSubstr("problem  registers  BRBCR_EL1: TS = 0 is reserved"));
+  EXPECT_THAT(Text({"brbcr_el1=0", "brbcr_el2=0x20"}), Not(HasSubstr("TS = 0 is reserved")));
+}
+
 TEST(Check, CopiesMustAgree) {
   std::string text = Text({"brbcr_el1=0xC0013B", "brbcr_el2=0x10"});
   EXPECT_THAT(text, HasSubstr("CC is set in one copy only"));
   EXPECT_THAT(text, HasSubstr("mispredict flag: on"));
   EXPECT_THAT(Text({"brbcr_el1=0x18", "el2=no"}), HasSubstr("cycle counts: on"));
+  EXPECT_THAT(Text({"brbcr_el1=0", "el2=no"}), Not(HasSubstr("one copy only")));
 }
 
 TEST(Check, FirmwareAndTraps) {
@@ -128,6 +147,13 @@ TEST(Dump, BadInputIsRefusedWithThePlace) {
   EXPECT_THAT(Message(ParseDump(std::string(24 * 65, '\1'), DumpFormat::kTriples).status()), HasSubstr("64 at most"));
   auto twice = ParseDump("BRBINF0_EL1=3 BRBSRC0_EL1=1 BRBTGT0_EL1=2 BRBSRC0_EL1=5", DumpFormat::kText);
   EXPECT_THAT(twice->problems, Contains(HasSubstr("given twice")));
+}
+
+TEST(Dump, AValueThatADebuggerCouldNotReadIsMissing) {
+  auto dump = ParseDump(R"({"records":[{"inf":"0x3","src":null,"tgt":"0x2"},{"inf":null,"src":"0x9"}]})", DumpFormat::kAuto);
+  ASSERT_THAT(dump, IsOk());
+  EXPECT_THAT(dump->problems, Contains(HasSubstr("BRBSRC of record 0 is missing")));
+  EXPECT_THAT(dump->problems, Contains(HasSubstr("BRBINF of record 1 is missing")));
 }
 
 filter::Plan PlanFor(const char* text) { return *filter::MakePlan(*filter::Parse(text)); }

@@ -110,6 +110,7 @@ TEST(Codec, ReservedIsReportedNotGuessed) {
   EXPECT_THAT(DecodeRegister(*FindRegister("BRBIDR0_EL1"), 0x5040).problems, IsEmpty());
   EXPECT_THAT(DecodeRegister(*FindRegister("BRBIDR0_EL1"), 0x4120).problems, ElementsAre(HasSubstr("CC = 4"), HasSubstr("FORMAT = 1")));
   EXPECT_THAT(DecodeRegister(*FindRegister("BRBIDR0_EL1"), 0x5018).problems, ElementsAre(HasSubstr("NUMREC = 24")));
+  EXPECT_THAT(DecodeRegister(*FindRegister("BRBINF3"), uint64_t{Em(13, 0)} << 32 | 3).problems, ElementsAre(HasSubstr("exponent 13")));
   Record record = DecodeRecord(3 | 0x04 << 8, 1, 2);
   EXPECT_THAT(RecordProblems(record, {}), ElementsAre(HasSubstr("TYPE 0x04 is reserved")));
   record = DecodeRecord(uint64_t{Em(13, 0)} << 32 | 3, 1, 2);
