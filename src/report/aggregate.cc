@@ -82,6 +82,7 @@ void Aggregator::CountBranch(BranchStat& stat, size_t i) {
 
 void Aggregator::CountBranches(Cache& cache, const SampleView& sample) {
   uint32_t newer = UINT32_MAX;
+  uint32_t led_into = kNoRange;  // the range that the current entry led into
   for (size_t i = 0; i < clean_.entries.size(); ++i) {
     const BranchEntry& entry = clean_.entries[i];
     uint32_t at = newer == UINT32_MAX ? UINT32_MAX : cache.slots[newer].older;
@@ -91,7 +92,11 @@ void Aggregator::CountBranches(Cache& cache, const SampleView& sample) {
     }
     newer = at;
     Slot& slot = cache.slots[at];
-    CountBranch(result_.branches[slot.branch], i);
+    BranchStat& branch = result_.branches[slot.branch];
+    CountBranch(branch, i);
+    if (const uint32_t entered = std::exchange(led_into, kNoRange); entered != kNoRange) {
+      result_.ranges[entered].by_return += entry.kind() == Kind::kRet || branch.from.object != branch.to.object;
+    }
     if (i >= clean_.straight.size() || !clean_.straight[i]) continue;
     const uint64_t start = clean_.range_start(i);
     if (slot.range == kNoRange || slot.range_start != start) {
@@ -105,6 +110,7 @@ void Aggregator::CountBranches(Cache& cache, const SampleView& sample) {
     }
     RangeStat& range = result_.ranges[slot.range];
     ++range.count;
+    led_into = slot.range;
     ++result_.range_count;
     const uint32_t cycles = entry.cycles();
     range.cycles += cycles;
@@ -122,6 +128,7 @@ void Aggregator::Add(const SampleView& sample) {
   result_.any_contiguous |= sample.meta.contiguous && !sample.meta.call_stack;
   Cache& cache = CacheOf(sample.pid);
   CountIp(cache, sample.pid, sample.ip);
+  for (StackObserver* observer : observers_) observer->OnSample(sample);
   if (sample.branches.empty()) return;
   Clean(sample.branches, sample.meta, &clean_, &result_.rules);
   result_.branch_count += clean_.entries.size();

@@ -38,6 +38,7 @@ struct RangeStat {
   Location start;       // first instruction
   uint64_t end = 0;     // offset of the last one (the branch that ended it), same object
   uint64_t count = 0;
+  uint64_t by_return = 0;  // of these, entered by a return or from another object
   uint64_t cycles = 0;  // of the branch that ended it
   uint64_t cycle_count = 0;
 };
@@ -51,6 +52,10 @@ struct SampleView {
   uint64_t period = 0;
   std::span<const BranchEntry> branches;  // newest first
   StackMeta meta;
+  uint32_t cpu = UINT32_MAX;              // unknown
+  uint64_t cgroup = 0;                    // 0 unknown
+  std::span<const uint64_t> chain;        // leaf first, with perf's context markers; of where the sample hit
+  uint64_t end_ip = 0;                    // future stacks: first instruction not followed; 0 unknown
   uint8_t source = 0;     // enum brink_source; 0 unknown
   uint8_t direction = 0;  // enum brink_direction
   uint8_t stop = 0;       // enum brink_stop
@@ -75,10 +80,12 @@ struct Aggregate {
   std::map<uint8_t, uint64_t> sources;
 };
 
-// Receives each stack after the rules, for paths and loops. Locations are not resolved yet.
+// Receives each stack after the rules, for paths, loops and exports. Locations are not resolved yet.
 class StackObserver {
  public:
   virtual ~StackObserver() = default;
+  // Every sample that is counted, those without branches too; before OnStack.
+  virtual void OnSample(const SampleView&) {}
   virtual void OnStack(const SampleView& sample, const CleanStack& stack) = 0;
 };
 

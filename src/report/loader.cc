@@ -47,7 +47,7 @@ class Loader {
 
   Status Run(const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
-    needs_kinds_ = options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
+    needs_kinds_ = options_.classify || options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
     if (options_.brbe_model) {
       ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
       model_.emplace(std::move(model));
@@ -62,6 +62,7 @@ class Loader {
     if (options_.path_length > 0) aggregator_.AddObserver(&paths);
     FlameBuilder flame([this](int32_t pid, uint64_t address) { return program_.FunctionAt(program_.spaces.Normalise(pid, address)); });
     if (options_.flame) aggregator_.AddObserver(&flame);
+    if (options_.observe) aggregator_.AddObserver(options_.observe(program_));
     ApplyBuildIds(reader->features(), &program_.objects);
     perfdata::Record record;
     while (true) {
@@ -103,7 +104,7 @@ class Loader {
     program_.facts.branch_stacks |= sample.has_branches;
     if (sample.time < options_.time_from || sample.time > options_.time_to || !Wanted(options_.pids, pid) || !Wanted(options_.tids, tid)) return Skip();
     if (!options_.comms.empty() && !Wanted(options_.comms, std::string(program_.spaces.CommOf(pid, tid)))) return Skip();
-    SampleView view{.pid = pid, .tid = tid, .ip = sample.ip, .time = sample.time, .period = sample.period, .branches = sample.branches};
+    SampleView view{.pid = pid, .tid = tid, .ip = sample.ip, .time = sample.time, .period = sample.period, .branches = sample.branches, .cpu = sample.cpu, .cgroup = sample.cgroup, .chain = sample.chain};
     view.meta = MetaOfEvent(reader, record.event);
     if (const auto& notes = record.event >= 0 ? reader.events()[static_cast<size_t>(record.event)].notes : std::nullopt) {
       view.source = notes->source;
@@ -115,7 +116,15 @@ class Loader {
     if (!filter_.empty() && !Filter(sample, &view)) return Skip();
     if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
     program_.facts.last_time = std::max(program_.facts.last_time, sample.time);
+    if (IsClock(reader, record.event)) program_.facts.cpu_ns += sample.period;
     aggregator_.Add(view);
+  }
+
+  // Whether the event counts nanoseconds on a CPU: then its periods add up to the time that was sampled.
+  static bool IsClock(const perfdata::Reader& reader, int event) {
+    if (event < 0) return false;
+    const perfdata::EventAttr& attr = reader.events()[static_cast<size_t>(event)].attr;
+    return attr.type == perfdata::kTypeSoftware && (attr.config == perfdata::kSwCpuClock || attr.config == perfdata::kSwTaskClock);
   }
 
   void Skip() { program_.facts.filtered_samples += 1; }
@@ -125,6 +134,7 @@ class Loader {
     if (!note) return;
     view->has_note = true;
     view->stop = note->stop;
+    view->end_ip = note->end_ip();
     view->source = note->source;
     view->direction = note->direction;
     if (note->flags & BRINK_SAMPLE_FILTERED) view->meta.contiguous = false;
@@ -177,7 +187,10 @@ class Loader {
     facts.path = path;
     if (!filter_.empty()) facts.filter_lines.push_back(filter::Describe(filter_.counters()));
     if (model_) facts.filter_lines.push_back(brbe::Describe(model_->counters()));
-    for (const perfdata::EventInfo& event : reader.events()) facts.events.push_back(event.name);
+    for (const perfdata::EventInfo& event : reader.events()) {
+      facts.events.push_back(event.name);
+      if (event.attr.flags & perfdata::kAttrFreq) facts.most_frequent = std::max(facts.most_frequent, event.attr.sample_period);
+    }
     facts.hostname = reader.features().hostname;
     facts.os_release = reader.features().os_release;
     for (const std::string& word : reader.features().cmdline) facts.command += (facts.command.empty() ? "" : " ") + word;

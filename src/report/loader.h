@@ -1,6 +1,7 @@
 // From a recording to a Program.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ struct LoadOptions {
   bool loops = false;                 // find them
   size_t path_length = 0;             // 0: no paths
   bool flame = false;                 // tree of functions along the stacks
+  bool classify = false;              // kinds from the code where the recording is silent, before anything is counted
+  // A further observer of the stacks, which the caller owns; asked for once, before the first sample.
+  std::function<StackObserver*(Program&)> observe;
   uint64_t time_from = 0, time_to = UINT64_MAX;
 };
 

@@ -27,6 +27,8 @@ struct RecordingFacts {
   uint64_t first_time = 0, last_time = 0;
   bool branch_stacks = false;        // any event has the field
   double filtered_samples = 0;       // dropped by the report's own filters
+  uint64_t cpu_ns = 0;               // time on CPU that the samples of clock events stand for; 0: no such event
+  uint64_t most_frequent = 0;        // samples a second asked for, of the fastest event; 0 unknown
   std::vector<std::string> filter_lines;  // what --where and --brbe-model kept, one line each
 };
 

@@ -1,0 +1,143 @@
+#include <cstdio>
+
+#include <absl/strings/str_format.h>
+
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "cli/report_options.h"
+#include "export/optimise.h"
+
+namespace brink::cli {
+namespace {
+
+using exporter::Optimiser;
+
+struct FormatEntry {
+  const char* name;
+  const char* help;
+  std::optional<Optimiser> optimiser;
+};
+
+constexpr FormatEntry kFormats[] = {
+    {"bolt", "Pre-aggregated profile for perf2bolt -pa.", Optimiser::kBolt},
+    {"profgen", "Stacks for llvm-profgen --perfscript; with --cs with call chains.", Optimiser::kProfgen},
+    {"profgen-unsymbolized", "Counts for llvm-profgen --unsymbolized-profile.", Optimiser::kProfgenUnsymbolized},
+    {"autofdo", "Text for create_llvm_prof and create_gcov --profiler=text.", Optimiser::kAutofdo},
+};
+
+std::string FormatHelp() {
+  std::string text = "What to write:\n";
+  for (const FormatEntry& format : kFormats) text += absl::StrFormat("%-20s %s\n", format.name, format.help);
+  text.pop_back();
+  return text;
+}
+
+class ExportCommand : public Command {
+ public:
+  ExportCommand() {
+    std::vector<Option> own = {
+        {.letter = 'f', .name = "format", .value = Value::kRequired, .meta = "NAME", .group = "What", .help = format_help_.c_str(), .set = [this](std::string_view v) { return StoreFormat(v); }},
+        {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Where to write. Without it: standard output.\nWith several --binary: %b stands for the binary's name, %i for its build id.", .set = StoreString(&output_)},
+        {.letter = 'b', .name = "binary", .value = Value::kRequired, .meta = "FILE", .group = "Optimisers", .help = "The program to optimise: a file here, or name or build id of a recorded one; several are\nwritten one by one. A vmlinux with symbols stands for the kernel. Without it: the recorded file with most branches.", .set = AppendString(&optimise_.binaries)},
+        {.name = "bolt-dialect", .value = Value::kRequired, .meta = "old|new|latest", .group = "Optimisers", .help = "Lines of --format bolt: old (B, F, f) is for LLVM up to 19 and read by all; new has T; latest T and R with mispredictions.", .set = [this](std::string_view v) -> Status {
+           ASSIGN_OR_RETURN(optimise_.dialect, exporter::ParseBoltDialect(v));
+           return OkStatus();
+         }},
+        {.name = "cs", .group = "Optimisers", .help = "Context-sensitive --format profgen, from a recording with call chains (brink record -g).", .set = StoreFlag(&optimise_.chains)},
+        {.name = "unsymbolized", .group = "Optimisers", .help = "The same as --format profgen-unsymbolized.", .set = [this](std::string_view) { return StoreFormat("profgen-unsymbolized"); }},
+        {.name = "branches-only", .group = "Optimisers", .help = "Take stacks from which branches were filtered out, too, and write branches without the code between them.", .set = StoreFlag(&optimise_.branches_only)},
+        {.letter = 'q', .name = "quiet", .group = "Output", .help = "Say nothing of what was left out.", .set = StoreFlag(&quiet_)},
+    };
+    spec_.options = std::move(own);
+    inputs_.AddOptions(&spec_.options);
+  }
+
+  const CommandSpec& spec() const override { return spec_; }
+
+  StatusOr<int> Run(const Parsed& parsed) override {
+    if (!parsed.rest.empty()) return InvalidArgument("unexpected word '" + EscapeForTerminal(parsed.rest[0]) + "'; the recording is given by -i");
+    RETURN_IF_ERROR(inputs_.Finish());
+    if (!format_) return InvalidArgument("--format is needed: " + FormatNames());
+    if (optimise_.chains && format_->optimiser != Optimiser::kProfgen) return InvalidArgument("--cs is for --format profgen");
+    return RunOptimiser();
+  }
+
+ private:
+  static std::string FormatNames() {
+    std::string names;
+    for (const FormatEntry& format : kFormats) names += (names.empty() ? "" : ", ") + std::string(format.name);
+    return names;
+  }
+  Status StoreFormat(std::string_view name) {
+    std::vector<std::string> names;
+    for (const FormatEntry& format : kFormats) {
+      names.emplace_back(format.name);
+      if (name != format.name) continue;
+      format_ = &format;
+      return OkStatus();
+    }
+    std::string message = "no format '" + EscapeForTerminal(name) + "'";
+    for (const std::string& near : NearestNames(std::string(name), names, 1)) message += "; did you mean " + near + "?";
+    return InvalidArgument(message + " There are " + FormatNames());
+  }
+
+  void Say(const std::vector<std::string>& notes) const {
+    if (quiet_) return;
+    for (const std::string& note : notes) std::fprintf(stderr, "brink export: %s\n", note.c_str());
+  }
+
+  std::string OutputFor(const exporter::Binary& binary) const {
+    std::string name;
+    for (size_t i = 0; i < output_.size(); ++i) {
+      const char next = i + 1 < output_.size() ? output_[i + 1] : 0;
+      if (output_[i] != '%' || (next != 'b' && next != 'i' && next != '%')) {
+        name += output_[i];
+        continue;
+      }
+      ++i;
+      if (next == 'b') name += binary.path().substr(binary.path().rfind('/') + 1);
+      else if (next == 'i') name += HexEncode(binary.build_id());
+      else name += '%';
+    }
+    return name;
+  }
+
+  StatusOr<int> RunOptimiser() {
+    optimise_.format = *format_->optimiser;
+    if (optimise_.binaries.size() > 1 && output_.find("%b") == std::string::npos && output_.find("%i") == std::string::npos) {
+      return InvalidArgument("several --binary need an -o with %b (the name) or %i (the build id) in it");
+    }
+    ASSIGN_OR_RETURN(exporter::OptimiseResult result, exporter::Optimise(inputs_.input, inputs_.load, optimise_));
+    for (const exporter::BinaryProfile& profile : result.profiles) {
+      Say(profile.notes);
+      RETURN_IF_ERROR(WriteOutput(OutputFor(profile.binary), profile.profile.text));
+    }
+    return ReportDamage("export", result.program->facts);
+  }
+
+  ReportInputs inputs_;
+  std::string format_help_ = FormatHelp();
+  const FormatEntry* format_ = nullptr;
+  exporter::OptimiseOptions optimise_;
+  std::string output_;
+  bool quiet_ = false;
+  CommandSpec spec_{
+      .name = "export",
+      .summary = "write a recording as other tools want it",
+      .usage = "--format NAME [options]",
+      .description = "Turns a recording with branch stacks, brink's or of any perf version, into the input of other tools. Profiles for\n"
+                     "optimisers are about one binary, which is found in the recording by its build id; addresses become those of\n"
+                     "the file, so several processes, position-independent programs and the kernel need no further care.\n"
+                     "What needs the code between two branches refuses recordings whose stacks are not whole. docs/export.md has the rules.",
+      .options = {},
+      .examples = {{"brink export -f bolt -b ./server -o server.preagg", "Then: perf2bolt -pa -p server.preagg -o server.fdata ./server"},
+                   {"brink export -f profgen -b ./server -o server.perfscript", "Then: llvm-profgen --perfscript=server.perfscript --binary=./server --output=server.prof"},
+                   {"brink export -f autofdo -b ./server -o server.txt", "Then: create_llvm_prof --profiler=text --profile=server.txt --binary=./server --out=server.prof"},
+                   {"brink export -f bolt -b ./server -b libcrypto.so.3 -o %b.preagg", "One file for each of two binaries."}}};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeExport() { return std::make_unique<ExportCommand>(); }
+
+}  // namespace brink::cli
