@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/report_options.h"
+#include "cli/table_output.h"
 #include "elf/file.h"
 #include "perfdata/repair.h"
 #include "report/html.h"
@@ -34,36 +35,16 @@ class ReportCommand : public Command {
         {.letter = 't', .name = "table", .value = Value::kRequired, .meta = "NAMES", .group = "What", .help = table_help_.c_str(), .set = [this](std::string_view v) { return StoreTables(v); }},
         {.name = "mispredict", .group = "What", .help = "Which badly predicted branches make how much of the loss, and what to try.", .set = [this](std::string_view) { return StoreTables("mispredict"); }},
         {.name = "quality", .group = "What", .help = "Whether the recording is good enough, overall and by function.", .set = StoreFlag(&quality_)},
-        {.letter = 's', .name = "sort", .value = Value::kRequired, .meta = "FIELDS", .group = "What", .help = "Order of the rows: numbers fall, text rises, -FIELD turns that around.\nperf's symbol_from,symbol_to (and dso_from, dso_to) choose --table edges.", .set = StoreString(&sort_)},
-        {.name = "fields", .value = Value::kRequired, .meta = "FIELDS", .group = "What", .help = "The columns, in this order; all shows every one.", .set = StoreString(&fields_)},
         {.name = "indirect-targets", .group = "What", .help = "Targets of each indirect call and jump, their shares and misprediction: --table calls.", .set = [this](std::string_view) { return StoreTables("calls"); }},
         {.letter = 'd', .name = "dso", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in these files (name or path).", .set = Append(&filter_.objects)},
         {.letter = 'S', .name = "symbol", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in functions whose name contains one of these.", .set = Append(&filter_.symbols)},
-        {.name = "percent-limit", .value = Value::kRequired, .meta = "PERCENT", .group = "Filters", .help = "Leave out rows with a smaller share.", .set = [this](std::string_view v) { return StorePercent(v); }},
-        {.letter = 'n', .name = "max-rows", .value = Value::kRequired, .meta = "COUNT", .group = "Output", .help = "Rows of a table; 0 shows all. Without it: 30, in JSON and CSV all.", .set = [this](std::string_view v) -> Status {
-           ASSIGN_OR_RETURN(max_rows_, ParseUint(v));
-           rows_given_ = true;
-           return OkStatus();
-         }},
         {.name = "path-length", .value = Value::kRequired, .meta = "COUNT", .group = "What", .help = "Branches in a row of --table paths. Without it: 4.", .set = StoreUint(&path_length_, 1, 64)},
-        {.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .group = "Output", .help = "json prints one object a line (docs/schema/report.json).", .set = [this](std::string_view v) { return StoreFormat(v); }},
-        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .set = [this](std::string_view v) {
-           output_ = std::string(v);
-           return StoreFormat("json");
-         }},
-        {.name = "csv", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format csv, into FILE if one is given.", .set = [this](std::string_view v) {
-           output_ = std::string(v);
-           return StoreFormat("csv");
-         }},
         {.name = "html", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as one page for a browser, into FILE: tables, code with counts, branch maps, a flame graph of paths.\nIt needs no network.", .set = StoreString(&html_)},
         {.name = "repair", .group = "Input", .help = "Complete the recording of a collector that was killed, in place, before reading it.", .set = StoreFlag(&repair_)},
-        {.name = "width", .value = Value::kRequired, .meta = "COLUMNS", .group = "Output", .help = "Cut names so that lines fit; 0 cuts nothing. Without it: the terminal's width.", .set = [this](std::string_view v) -> Status {
-           ASSIGN_OR_RETURN(width_, ParseUint(v));
-           width_given_ = true;
-           return OkStatus();
-         }},
     };
     for (Option& option : own) spec_.options.push_back(std::move(option));
+    output_.AddOptions(&spec_.options, "Order of the rows: numbers fall, text rises, -FIELD turns that around.\nperf's symbol_from,symbol_to (and dso_from, dso_to) choose --table edges.",
+                       "json prints one object a line (docs/schema/report.json).");
   }
 
   const CommandSpec& spec() const override { return spec_; }
@@ -88,26 +69,26 @@ class ReportCommand : public Command {
     if (!html_.empty()) {
       report::SourceFiles sources(inputs_.load.symbols.locate.symfs);
       RETURN_IF_ERROR(WriteOutput(html_, report::RenderHtml(program.get(), &sources, {})));
-      if (tables_.empty() && !quality_ && format_ == "text") return ReportDamage("report", program->facts);
+      if (tables_.empty() && !quality_ && output_.text()) return ReportDamage("report", program->facts);
     }
-    std::string out = format_ == "json" ? report::SummaryJson(*program) : format_ == "text" ? report::SummaryText(*program) : "";
+    std::string out = output_.json() ? report::SummaryJson(*program) : output_.text() ? report::SummaryText(*program) : "";
     if (quality_) {
       report::Quality quality = report::Judge(*program);
-      out += format_ == "json" ? report::QualityJson(quality) : format_ == "text" ? report::QualityText(quality) : "";
-      ASSIGN_OR_RETURN(std::string text, Render(report::QualityTable(*program), "branches", "share"));
+      out += output_.json() ? report::QualityJson(quality) : output_.text() ? report::QualityText(quality) : "";
+      ASSIGN_OR_RETURN(std::string text, output_.Render(report::QualityTable(*program), "branches", "share", inputs_.UseColour()));
       out += text;
     }
     bool overview = tables_.empty() && !quality_;
     if (overview) {
       for (const char* name : {"functions", "branches"}) tables_.push_back(*report::FindTable(name));
-      if (!rows_given_) max_rows_ = 15;
-      if (format_ == "csv") tables_.erase(tables_.begin());
+      if (!output_.rows_given) output_.max_rows = 15;
+      if (output_.format == "csv") tables_.erase(tables_.begin());
     }
     for (const TableKind* kind : tables_) {
-      ASSIGN_OR_RETURN(std::string text, Render(kind->make(*program, filter_), kind->default_sort, kind->share_column));
+      ASSIGN_OR_RETURN(std::string text, output_.Render(kind->make(*program, filter_), kind->default_sort, kind->share_column, inputs_.UseColour()));
       out += text;
     }
-    RETURN_IF_ERROR(WriteOutput(output_, out));
+    RETURN_IF_ERROR(WriteOutput(output_.output, out));
     return ReportDamage("report", program->facts);
   }
 
@@ -140,25 +121,11 @@ class ReportCommand : public Command {
       return OkStatus();
     };
   }
-  Status StorePercent(std::string_view text) {
-    std::string word(text);
-    if (word.ends_with('%')) word.pop_back();
-    char* end = nullptr;
-    percent_limit_ = std::strtod(word.c_str(), &end);
-    if (word.empty() || *end || !(percent_limit_ >= 0) || percent_limit_ > 100) return InvalidArgument("'" + EscapeForTerminal(text) + "' is no number from 0 to 100");
-    return OkStatus();
-  }
-  Status StoreFormat(std::string_view text) {
-    if (text != "text" && text != "json" && text != "csv") return InvalidArgument("'" + EscapeForTerminal(text) + "' is none of text, json, csv");
-    format_ = std::string(text);
-    return OkStatus();
-  }
-
   // perf's --sort chooses what is summed; brink has a table for that.
   void ApplyPerfSort() {
     constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"symbol_from", "from_symbol"}, {"symbol_to", "to_symbol"}, {"dso_from", "from_object"}, {"dso_to", "to_object"}};
     std::string fields;
-    for (std::string_view word : Split(sort_, ',')) {
+    for (std::string_view word : Split(output_.sort, ',')) {
       bool known = false;
       for (auto [theirs, ours] : kKeys) {
         if (word != theirs) continue;
@@ -168,32 +135,19 @@ class ReportCommand : public Command {
       if (!known) return;
     }
     if (fields.empty()) return;
-    sort_.clear();
+    output_.sort.clear();
     if (tables_.empty()) tables_.push_back(*report::FindTable("edges"));
-    if (fields_.empty()) fields_ = "share,count" + fields;
-  }
-
-  StatusOr<std::string> Render(Table table, const char* default_sort, const char* share_column) {
-    RETURN_IF_ERROR(report::Sort(&table, sort_.empty() ? default_sort : sort_));
-    if (share_column) report::LimitPercent(&table, share_column, percent_limit_ / 100);
-    const bool text = format_ == "text";
-    const uint64_t limit = rows_given_ || text ? max_rows_ : 0;
-    if (limit > 0) report::LimitRows(&table, limit);
-    RETURN_IF_ERROR(report::SelectFields(&table, fields_.empty() && !text ? "all" : fields_));
-    if (format_ == "json") return report::RenderJsonLines(table);
-    if (format_ == "csv") return report::RenderCsv(table);
-    size_t width = width_given_ ? width_ : output_.empty() ? TerminalWidth() : 0;
-    return "\n" + table.title + "\n" + report::RenderText(table, {.width = width, .colour = inputs_.UseColour() && output_.empty()});
+    if (output_.fields.empty()) output_.fields = "share,count" + fields;
   }
 
   ReportInputs inputs_;
   std::string table_help_ = TableHelp();
   std::vector<const TableKind*> tables_;
   report::TableFilter filter_;
-  std::string sort_, fields_, format_ = "text", output_, html_;
-  double percent_limit_ = 0;
-  uint64_t max_rows_ = 30, path_length_ = 4, width_ = 0;
-  bool rows_given_ = false, width_given_ = false, quality_ = false, repair_ = false;
+  TableOutput output_;
+  std::string html_;
+  uint64_t path_length_ = 4;
+  bool quality_ = false, repair_ = false;
   CommandSpec spec_{
       .name = "report",
       .summary = "show what a recording says: branches, functions, loops, mispredictions",

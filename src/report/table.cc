@@ -143,10 +143,12 @@ std::string CellText(const Cell& cell, Format format) {
   if (const std::string* text = std::get_if<std::string>(&cell)) return EscapeForTerminal(*text);
   if (const uint64_t* value = std::get_if<uint64_t>(&cell)) {
     if (format == Format::kAddress) return absl::StrFormat("%#x", *value);
+    if (format == Format::kNoise) return *value ? "~" : "";
     return std::to_string(*value);
   }
   double value = std::get<double>(cell);
   if (format == Format::kPercent) return absl::StrFormat("%.2f%%", value * 100);
+  if (format == Format::kPoints) return absl::StrFormat("%+.2f", value * 100);
   return absl::StrFormat("%.1f", value);
 }
 
@@ -163,6 +165,7 @@ std::string JsonValue(const Cell& cell, Format format) {
   if (std::holds_alternative<std::monostate>(cell)) return "null";
   if (const std::string* text = std::get_if<std::string>(&cell)) return JsonString(*text);
   if (const uint64_t* value = std::get_if<uint64_t>(&cell)) {
+    if (format == Format::kNoise) return *value ? "true" : "false";
     return format == Format::kAddress ? absl::StrFormat("\"%#x\"", *value) : std::to_string(*value);
   }
   char buffer[64];
@@ -246,7 +249,7 @@ std::string RenderCsv(const Table& table) {
 std::string RenderJsonLines(const Table& table) {
   std::string out;
   for (const auto& row : table.rows) {
-    out += "{\"schema\":\"brink.report." + table.name + ".v1\"";
+    out += "{\"schema\":\"brink." + table.family + "." + table.name + ".v1\"";
     for (size_t i = 0; i < row.size(); ++i) {
       out += ",\"" + table.columns[i].name + "\":" + JsonValue(row[i], table.columns[i].format);
     }

@@ -21,6 +21,8 @@ enum class Format : uint8_t {
   kPercent,  // double, a fraction; shown times 100
   kNumber,   // double with one digit
   kAddress,  // uint64_t as 0x...
+  kPoints,   // double, a difference of fractions; shown as +1.23 percentage points
+  kNoise,    // uint64_t: 1 noise (shown as ~), 0 not; a boolean in JSON and CSV
 };
 
 struct Column {
@@ -33,6 +35,7 @@ struct Column {
 struct Table {
   std::string name;
   std::string title;
+  std::string family = "report";  // first part of the schema's name
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
   std::vector<std::string> notes;  // said below the table
@@ -61,7 +64,7 @@ struct TextOptions {
 // Untrusted text in it is escaped.
 std::string RenderText(const Table& table, const TextOptions& options);
 std::string RenderCsv(const Table& table);
-// One line a row: {"schema":"brink.report.NAME.v1", ...}.
+// One line a row: {"schema":"brink.FAMILY.NAME.v1", ...}.
 std::string RenderJsonLines(const Table& table);
 
 // As a JSON string, quotes included: text escaped for terminals first, so that bytes that are no UTF-8 survive as \xNN.
