@@ -131,6 +131,7 @@ RecordOptions::RecordOptions() {
 
       {.name = "replay-count", .value = kRequired, .meta = "N", .group = pipeline, .help = "Tests: send N replayed stacks at full rate.", .set = StoreUint(&replay_count, 1, UINT64_MAX), .hidden = true},
       {.name = "replay-rate", .value = kRequired, .meta = "HZ", .group = pipeline, .help = "Tests: not more than this many a second.", .set = StoreUint(&replay_rate, 1, 1'000'000'000), .hidden = true},
+      {.name = "replay-undrained", .group = pipeline, .help = "Tests: all are sent before the ring is emptied.", .set = StoreFlag(&replay_undrained), .hidden = true},
       {.name = "replay-file", .value = kRequired, .meta = "FILE", .group = pipeline, .help = "Tests: stacks to replay, as text.", .set = StoreString(&replay_file), .hidden = true},
       {.letter = 'd', .group = how, .set = Refuse("data addresses come with hardware events only; brink records branches"), .hidden = true},
       {.letter = 'm', .name = "mmap-pages", .value = kRequired, .group = how, .set = Refuse("say --ring-size (BPF ring) or --side-band-pages"), .hidden = true},

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -148,6 +149,9 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   request.spec.duration_ns = options.duration_ns;
   request.spec.replay_count = options.replay_count;
   request.spec.replay_rate = options.replay_rate;
+  request.spec.replay_undrained = options.replay_undrained;
+  if (options.replay_undrained && !options.replay_count) return InvalidArgument("--replay-undrained needs --replay-count");
+  if (options.replay_count && !options.quiet) request.spec.replayed = [](uint64_t) { std::fputs("all stacks are sent\n", stderr); };
   if (options.delay_ms) {
     request.spec.delay_ns = *options.delay_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(*options.delay_ms) * 1'000'000;
   }

@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sched.h>
 
 #include <cerrno>
 #include <chrono>
@@ -17,6 +18,27 @@ namespace {
 
 // Stacks of one test run: long enough that the system call does not count, short enough for softlockup's patience.
 constexpr uint32_t kReplayBatch = 256;
+
+// Keeps the calling thread on the CPU where it is: each CPU counts its place in the replay map by itself.
+class StayOnCpu {
+ public:
+  StayOnCpu() {
+    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    held_ = sched_setaffinity(0, sizeof(here), &here) == 0;
+  }
+  ~StayOnCpu() {
+    if (held_) sched_setaffinity(0, sizeof(before_), &before_);
+  }
+  StayOnCpu(const StayOnCpu&) = delete;
+  StayOnCpu& operator=(const StayOnCpu&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool held_ = false;
+};
 
 }  // namespace
 
@@ -78,6 +100,7 @@ Status EventSource::Load(SourceContext& context) {
     error = bpf_map_update_elem(bpf_map__fd(skeleton_->maps.brink_replay), &i, &stack, BPF_ANY);
     if (error) return ErrnoError(-error, "fill the replay map");
   }
+  if (feed_at_load_) RETURN_IF_ERROR(Feed(feed_at_load_).status());
   return OkStatus();
 }
 
@@ -90,6 +113,7 @@ bpf_program* EventSource::program() { return skeleton_ ? skeleton_->progs.brink_
 
 StatusOr<uint64_t> EventSource::Feed(uint64_t count, uint64_t per_second) {
   LIBBPF_OPTS(bpf_test_run_opts, options);
+  StayOnCpu stay;
   uint64_t sent = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (sent < count) {

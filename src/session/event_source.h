@@ -31,14 +31,17 @@ class EventSource : public StackSource {
   bpf_program* program() override;
   bpf_program* tracepoint_program() override;
 
-  // Replay only: sends `count` stacks through the BPF path now, from the calling thread. The count that was tried.
-  // `per_second`: not faster than that; 0: as fast as it goes.
+  // Replay only: sends `count` stacks through the BPF path now, from the calling thread, in order (the thread is held on
+  // one CPU meanwhile). The count that was tried. `per_second`: not faster than that; 0: as fast as it goes.
   StatusOr<uint64_t> Feed(uint64_t count, uint64_t per_second = 0);
+  // Replay only: Load ends with Feed(count), when nobody drains the ring yet.
+  void FeedAtLoad(uint64_t count) { feed_at_load_ = count; }
 
  private:
   explicit EventSource(SourceTraits traits);
   SourceTraits traits_;
   std::vector<ReplayStack> stacks_;
+  uint64_t feed_at_load_ = 0;
   sample_bpf* skeleton_ = nullptr;
 };
 

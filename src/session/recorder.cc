@@ -211,7 +211,7 @@ void Collect(const RecordSpec& spec, Session& session, FileConsumer& file, Recor
 
 StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSource> source) {
   RecordSpec spec = given;
-  spec.session.enable = !spec.delay_ns;
+  spec.session.enable = !spec.delay_ns && !spec.replay_count;
   spec.session.command_stdout_to_stderr = spec.file.pipe;
   const CpuTime own_before = OwnTime();
   SignalSet signals;
@@ -227,6 +227,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   ASSIGN_OR_RETURN(std::unique_ptr<FileConsumer> file,
                    FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}));
   auto* replay = dynamic_cast<EventSource*>(source.get());
+  if (spec.replay_undrained) replay->FeedAtLoad(spec.replay_count);
   ASSIGN_OR_RETURN(std::unique_ptr<FilterConsumer> filter, FilterConsumer::Create(spec.filter, source->traits().filters_in_bpf, *file));
   if (filter) spec.session.filter = filter->bpf_program();
   Consumer& consumer = filter && filter->needed() ? static_cast<Consumer&>(*filter) : *file;
@@ -242,8 +243,11 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   } else if (!armed.ok()) {
     return armed;
   } else if (spec.replay_count) {
-    ASSIGN_OR_RETURN(uint64_t sent, replay->Feed(spec.replay_count, spec.replay_rate));
-    (void)sent;
+    uint64_t sent = 0;
+    if (!spec.replay_undrained) {
+      ASSIGN_OR_RETURN(sent, replay->Feed(spec.replay_count, spec.replay_rate));
+    }
+    if (spec.replayed) spec.replayed(sent);
     result.reason = EndReason::kReplayDone;
   } else {
     Loop loop(spec, *session, *file, signals, wake.get(), size_limit, rotate);

@@ -37,6 +37,8 @@ struct RecordSpec {
   // Replay only: stacks sent at full rate instead of at events; 0: at events.
   uint64_t replay_count = 0;
   uint64_t replay_rate = 0;      // stacks a second; 0: as fast as it goes
+  bool replay_undrained = false; // all are sent before anybody empties the ring
+  std::function<void(uint64_t sent)> replayed;  // called when all have been sent
 };
 
 enum class EndReason { kCommandEnded, kTargetEnded, kInterrupted, kDuration, kSizeLimit, kReplayDone, kConsumerFailed };

@@ -178,12 +178,13 @@ TEST_F(FilterReplay, CostPerSample) {
     uint64_t executed = replay.Interpret(&value);
     return std::pair(executed, value.kept);
   };
-  double bare = 0, kinds = 0;
+  uint64_t bare = 0, kinds = 0;
   for (const char* where : {"", "kind in {call, ind_call, ret}", "mispredicted", "kind == cond and mispredicted", "priv == user and cycles > 4",
                             "from in 0x401000..0x401100 or to in 0x402000..0x402100"}) {
     Compiled compiled;
     if (*where) compiled = Compile(Simplify(*Parse(where)));
     double best = 1e9;
+    uint64_t instructions = 0;
     for (int round = 0; round < 3; ++round) {
       Replay replay(*where ? &compiled.prog : nullptr);
       ASSERT_TRUE(replay.loaded());
@@ -192,17 +193,19 @@ TEST_F(FilterReplay, CostPerSample) {
       ASSERT_GT(executed, 0u);
       ASSERT_EQ(kept, ran.kept) << where;  // the interpreter did what the kernel did
       best = std::min(best, replay.NsPerRun());
+      instructions = executed;
       if (round == 2) {
         std::printf("%-52s %10.0f %12u %12llu\n", *where ? where : "(none: copied as it is)", best, replay.JitedBytes(), static_cast<unsigned long long>(executed));
       }
     }
-    if (!*where) bare = best;
-    if (std::string_view(where).starts_with("kind in")) kinds = best;
+    if (!*where) bare = instructions;
+    if (std::string_view(where).starts_with("kind in")) kinds = instructions;
   }
   close(stats);
-  // A bare cpu-clock sample costs about 14 us (design); the 25 % allowed of it are 3.5 us.
-  EXPECT_GT(bare, 0);
-  EXPECT_LT(kinds - bare, 3500);
+  // A bare cpu-clock sample costs about 14 us (design); the 25 % allowed of it are 3.5 us. Judged by instructions, of
+  // which a slow machine does one in a nanosecond: times are this machine's and its load's.
+  EXPECT_GT(bare, 0u);
+  EXPECT_LT(kinds - bare, 3500u);
 }
 
 }  // namespace

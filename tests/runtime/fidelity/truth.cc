@@ -160,7 +160,7 @@ class Run {
   // Until enough windows are judged, the program ends or time is over.
   void Go(std::chrono::steady_clock::time_point deadline) {
     Start();
-    while (tally_->windows < options_.windows && std::chrono::steady_clock::now() < deadline) {
+    while (tally_->windows < options_.windows && (tally_->windows < options_.least || std::chrono::steady_clock::now() < deadline)) {
       int status = 0;
       pid_t tid = ::waitpid(-1, &status, __WALL);
       if (tid < 0) return;
@@ -331,7 +331,7 @@ Tally Judge(const Program& program, const Predictor& predict, const Options& opt
   auto deadline = std::chrono::steady_clock::now() +
                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(options.seconds));
   constexpr int kMaxRuns = 5000;  // a run of cc1 is short
-  for (int i = 0; i < kMaxRuns && tally.windows < options.windows && std::chrono::steady_clock::now() < deadline; ++i) {
+  for (int i = 0; i < kMaxRuns && tally.windows < options.windows && (tally.windows < options.least || std::chrono::steady_clock::now() < deadline); ++i) {
     Run(program, predict, options, &random, &tally).Go(deadline);
   }
   return tally;

@@ -32,7 +32,8 @@ struct Options {
   uint32_t windows = 25;               // wanted of one program
   uint64_t min_period_ns = 30'000;     // of user time between two stops
   uint64_t max_period_ns = 2'000'000;
-  double seconds = 20;                 // give up beyond
+  double seconds = 20;                 // enough beyond, once there are `least`
+  uint32_t least = 5;                  // windows that are waited for, however slow the machine
   uint64_t seed = 1;
 };
 

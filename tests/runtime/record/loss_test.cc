@@ -27,10 +27,11 @@ std::vector<std::string> Replay(std::vector<std::string> words) {
   return words;
 }
 
+// Ring and buffers hold all of it, so nothing hangs on how soon the other threads run.
 TEST(Loss, NothingIsLostWhenTheDiskKeepsUp) {
   SKIP_UNLESS("bpf.perf_event");
   TempDir dir;
-  auto recording = RecordInto(dir.path(), Replay({"-o", dir.File("x"), "--buffers", "128"}));
+  auto recording = RecordInto(dir.path(), Replay({"-o", dir.File("x"), "--buffers", "128", "--ring-size", "128M"}));
   ASSERT_EQ(recording.process.status, 0) << recording.process.err;
   EXPECT_EQ(recording.json["samples_lost"], 0);
   CheckBooks(recording.json, ReadFacts(dir.File("x")), kFed);
@@ -39,7 +40,7 @@ TEST(Loss, NothingIsLostWhenTheDiskKeepsUp) {
 TEST(Loss, ASmallRingIsCountedToTheRecord) {
   SKIP_UNLESS("bpf.perf_event");
   TempDir dir;
-  auto recording = RecordInto(dir.path(), Replay({"-o", dir.File("x"), "--ring-size", "16K", "--max-loss", "0"}));
+  auto recording = RecordInto(dir.path(), Replay({"-o", dir.File("x"), "--ring-size", "16K", "--replay-undrained", "--max-loss", "0"}));
   EXPECT_EQ(recording.process.status, 3) << recording.process.err;
   EXPECT_GT(recording.json["lost"]["ring full"]["records"], 0);
   FileFacts facts = ReadFacts(dir.File("x"));
@@ -64,9 +65,10 @@ TEST(Loss, AFullDiskIsCountedToTheRecord) {
 TEST(Loss, ASlowReaderIsCountedToTheRecord) {
   SKIP_UNLESS("bpf.perf_event");
   TempDir dir;
-  std::string command = testing_support::BrinkBinary() + " record -q -o - --json=" + dir.File("report.json") + " --buffers 4";
-  for (const std::string& word : kReplay) command += " " + word;
-  auto run = testing_support::Run({"/bin/sh", "-c", command + " | (sleep 1; cat > " + dir.File("x") + ")"});
+  // One process only: what is written before the first sample must fit, because the reader waits until all is sent.
+  const std::string said = dir.File("said");
+  std::string command = testing_support::BrinkBinary() + " record -o - -p $$ -F 1 --replay-count 100000 --json=" + dir.File("report.json") + " --buffers 4 2>" + said;
+  auto run = testing_support::Run({"/bin/sh", "-c", command + " | (until grep -q 'all stacks are sent' " + said + "; do sleep 0.1; done; cat > " + dir.File("x") + ")"});
   ASSERT_EQ(run.status, 0) << run.err;
   auto text = testing_support::Run({"cat", dir.File("report.json")});
   auto json = nlohmann::json::parse(text.out);

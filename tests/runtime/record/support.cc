@@ -51,6 +51,22 @@ FileFacts ReadFacts(const std::string& path) {
   return facts;
 }
 
+uint64_t CountSamples(const std::string& path) {
+  auto reader = perfdata::Reader::Open(path);
+  if (!reader.ok()) return 0;
+  uint64_t samples = 0;
+  perfdata::Record record;
+  while (true) {
+    auto more = (*reader)->Next(&record);
+    if (!more.ok() || !*more) return samples;
+    samples += record.sample() != nullptr;
+  }
+}
+
+void WaitForSamples(const std::string& path, uint64_t count) {
+  for (int i = 0; i < 3000 && CountSamples(path) < count; ++i) usleep(20'000);
+}
+
 Background::Background(const std::vector<std::string>& argv) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) return;

@@ -29,6 +29,11 @@ struct FileFacts {
 };
 FileFacts ReadFacts(const std::string& path);
 
+// Samples that a reader finds now in a file that is still being written: whole rounds, as they were flushed.
+uint64_t CountSamples(const std::string& path);
+// Until there are that many, a minute at the longest.
+void WaitForSamples(const std::string& path, uint64_t count);
+
 // A program started in the background with its standard streams on pipes; killed at the end.
 class Background {
  public:

@@ -1,9 +1,11 @@
 // What the record tests record.
 //
-//   target threads N MS    N threads, each spinning until it has used MS of CPU time, after a line on standard input
+//   target threads N MS    spins until there is a line on standard input; then N threads, each spinning until it has
+//                          used MS of CPU time
 //   target churn N         N processes, 8 at a time: some load a library, some execute this program again, all spin
 //   target spin MS         spins for MS of CPU time
 #include <dlfcn.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,10 +23,14 @@ namespace {
 
 volatile uint64_t sink;
 
+void SpinTurns(int turns) {
+  for (int i = 0; i < turns; ++i) sink = sink * 31 + static_cast<uint64_t>(i);
+}
+
 void Spin(uint64_t ms) {
   timespec now;
   do {
-    for (int i = 0; i < 2000; ++i) sink = sink * 31 + static_cast<uint64_t>(i);
+    SpinTurns(2000);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   } while (static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000 < ms);
 }
@@ -42,8 +48,8 @@ void SpinInLibrary() {
 int Threads(int count, uint64_t ms) {
   std::puts("ready");
   std::fflush(stdout);
-  char byte;
-  if (read(STDIN_FILENO, &byte, 1) < 0) return 1;
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  while (poll(&input, 1, 0) == 0) SpinTurns(20'000);
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) threads.emplace_back(Spin, ms);
   for (auto& thread : threads) thread.join();

@@ -19,7 +19,7 @@ TEST(Target, ShortLivesAreSampledByTheirCpuTime) {
   for (const char* group : {"auto", "off"}) {
     TempDir dir;
     auto recording = RecordInto(dir.path(), {"--source", "none", "-F", "1000", "--run-cgroup", group, "-o", dir.File("x"), "--", "sh", "-c",
-                                             "i=0; while [ $i -lt 800 ]; do /bin/true; i=$((i+1)); done"});
+                                             "i=0; while [ $i -lt 1600 ]; do /bin/true; i=$((i+1)); done"});
     ASSERT_EQ(recording.process.status, 0) << recording.process.err;
     double expected = recording.json["samples_expected"], sent = recording.json["samples_sent"];
     EXPECT_GT(expected, 200) << group;
@@ -34,9 +34,8 @@ TEST(Target, EqualThreadsGetEqualCounts) {
   Background target({RECORD_TARGET, "threads", "4", "1200"});
   ASSERT_EQ(target.ReadLine(), "ready");
   Background brink({testing_support::BrinkBinary(), "record", "--source", "none", "-F", "4000", "-o", dir.File("x"), "-p", std::to_string(target.pid())});
-  // Begin only when the recording has: its file is there before the events are enabled, so give those a moment.
-  for (int i = 0; i < 500 && access(dir.File("x").c_str(), F_OK) != 0; ++i) usleep(10'000);
-  usleep(1'500'000);
+  // Begin only when the recording has: the main thread works until then, and its samples are there.
+  WaitForSamples(dir.File("x"), 1);
   target.Write("go");
   EXPECT_EQ(target.Wait(), 0);
   EXPECT_EQ(brink.Wait(), 0);

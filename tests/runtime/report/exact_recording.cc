@@ -97,10 +97,28 @@ class Stepper {
   // Lets the program run for a while and stops it again.
   bool RunFreely() {
     if (ptrace(PTRACE_CONT, pid_, nullptr, nullptr) != 0) return false;
-    usleep(options_.gap_us + 2000 * (counts_.samples == 0));
+    // Of uneven length, so that no loop of the program keeps in step with the windows.
+    uint64_t gap_us = options_.gap_us + options_.gap_us * (counts_.samples * 7 % 11) / 11;
+    RunFor((gap_us + 2000 * (counts_.samples == 0)) * 1000);
     kill(pid_, SIGSTOP);
     int status = 0;
     return waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status);
+  }
+
+  // By its own CPU time: a busy machine may not have let it run at all. Returns too when it does not get on.
+  void RunFor(uint64_t ns) {
+    clockid_t clock;
+    timespec time;
+    if (clock_getcpuclockid(pid_, &clock) != 0) return;
+    auto used = [&] { return clock_gettime(clock, &time) == 0 ? static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec) : UINT64_MAX; };
+    const uint64_t before = used();
+    for (int i = 0; i < 20'000; ++i) {
+      usleep(options_.gap_us);
+      uint64_t now = used();
+      if (now == UINT64_MAX || now - before >= ns) return;
+      siginfo_t info = {};
+      if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 || info.si_pid) return;
+    }
   }
 
   bool StepOne() {

@@ -63,6 +63,9 @@ void AddSample(const Sample& sample, bool kernel_ip, Texts* texts, RecordingVerd
     if (note->stop < verdict->stops.size()) ++verdict->stops[note->stop];
     verdict->steps += note->steps;
     verdict->walk_ns += note->walk_ns;
+    bool started = note->stop != BRINK_STOP_MISS && note->stop != BRINK_STOP_THROTTLED && note->stop != BRINK_STOP_TRANSLATION_BUSY;
+    verdict->warm_samples += started;
+    verdict->warm_branches += started ? sample.branches.size() : 0;
   }
   if (sample.branches.empty()) return;
   ++verdict->with_stack;

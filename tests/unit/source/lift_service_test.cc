@@ -137,7 +137,7 @@ TEST_F(LiftServiceTest, TheThreadWorksTheQueueOffAndStops) {
     brink_miss miss = Miss(i);
     service_.Enqueue(std::as_bytes(std::span(&miss, 1)));
   }
-  for (int i = 0; i < 1000 && service_.stats().pages < 20; ++i) usleep(1000);
+  for (int i = 0; i < 30'000 && service_.stats().pages < 20; ++i) usleep(1000);
   service_.Stop();
   EXPECT_EQ(service_.stats().pages, 20u);
 }
