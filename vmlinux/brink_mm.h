@@ -9,6 +9,10 @@
 
 struct file;
 
+struct maple_tree {
+	void *ma_root;
+};
+
 struct mm_struct {
 	struct file *exe_file;
 	unsigned long start_code;
@@ -17,6 +21,26 @@ struct mm_struct {
 	unsigned long data_vm;
 	unsigned long exec_vm;
 	unsigned long stack_vm;
+	struct maple_tree mm_mt;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+};
+
+/* The count of changes to the mappings: an int up to 6.13, a seqcount after. */
+struct mm_struct___int {
+	int mm_lock_seq;
+};
+
+struct seqcount {
+	unsigned int sequence;
+};
+
+struct mm_struct___seqcount {
+	struct seqcount mm_lock_seq;
 };
 
 /* x86-64 */

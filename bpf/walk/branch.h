@@ -72,10 +72,12 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 	case BRINK_OP_CALL:
 		w->reg[BRINK_WREG_MEM].val = ip + u->len;
 		w->reg[BRINK_WREG_MEM].unk = 0;
-		if (w->ml < BRINK_WALK_LINES)
-			walk_line_store(w, w->ml, w->ea & 63, 0, ip + u->len, 0);
-		else if (walk_store(w, w->ea, 0, BRINK_WREG_MEM))
+		if (w->ml < BRINK_WALK_LINES) {
+			if (walk_line_store(w, w->ml, w->ea & 63, 0, ip + u->len, 0))
+				return 1;
+		} else if (walk_store(w, w->ea, 0, BRINK_WREG_MEM)) {
 			return 1;
+		}
 		w->reg[WALK_RSP].val -= 8;
 		walk_remember_return(w, ip + u->len, u->next);
 		return walk_taken(w, out, to, u->target, WALK_CALL);

@@ -33,6 +33,8 @@ WALK_INLINE int walk_live_line(struct brink_walk *w, __u64 start)
 		w->fault_address = start;
 		return walk_stop(w, BRINK_STOP_DEVICE_MEMORY);
 	}
+	if (walk_may(w, start, BRINK_ACCESS_EXEC))
+		return 1;
 	if (WALK_READ(w, w->scratch, BRINK_WALK_CODE_LINE, start)) {
 		w->fault_address = start;
 		return walk_stop(w, BRINK_STOP_FAULT);

@@ -14,6 +14,7 @@ struct walk_host_env {
 	int (*read)(void *opaque, void *dst, __u32 size, __u64 address);	/* 0 on success */
 	__u32 (*xlat)(void *opaque, __u64 hash, __u64 address);			/* page slot, 0 = none */
 	__u64 (*clock)(void *opaque);
+	__u32 (*access)(void *opaque, __u64 address);	/* BRINK_ACCESS_*; asked where brink_walk.mm is not 0 */
 };
 
 static thread_local const struct walk_host_env *walk_host;

@@ -3,7 +3,7 @@
 #ifndef BRINK_WALK_MEMORY_H_
 #define BRINK_WALK_MEMORY_H_
 
-#include "walk/env.h"
+#include "walk/access.h"
 
 #define WALK_LINE_NONE BRINK_WALK_LINES
 
@@ -138,20 +138,26 @@ WALK_GLOBAL int walk_code_written(struct brink_walk *w, __u64 tag)
 	return 0;
 }
 
-WALK_INLINE void walk_dirty(struct brink_walk *w, struct brink_walk_line *l, __u64 bytes)
+/* Before the first store into a line. 0, or 1: the store faults. */
+WALK_INLINE int walk_first_store(struct brink_walk *w, const struct brink_walk_line *l)
 {
-	if (walk_unlikely(!l->dirty) && (w->code_pages >> (l->tag >> 12 & 63) & 1))
+	if (walk_may(w, l->tag & ~(__u64)BRINK_WALK_TAG_GEN, BRINK_ACCESS_WRITE))
+		return 1;
+	if (w->code_pages >> (l->tag >> 12 & 63) & 1)
 		walk_code_written(w, l->tag);
-	l->dirty |= bytes;
+	return 0;
 }
 
-WALK_INLINE void walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __u32 msh, __u64 val, __u64 unk)
+/* 0, or 1 with the reason in w->stop; nothing is stored then. */
+WALK_INLINE int walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __u32 msh, __u64 val, __u64 unk)
 {
 	struct brink_walk_line *l = walk_line_at(w, i);
 	__u64 bytes = (__u64)(0xff >> (msh >> 3 & 7)) << (offset & 63);
 	__u8 *p = l->data + (offset & 63);
 
-	walk_dirty(w, l, bytes);
+	if (walk_unlikely(!l->dirty) && walk_first_store(w, l))
+		return 1;
+	l->dirty |= bytes;
 	if (walk_likely(!unk))
 		l->known |= bytes;
 	else
@@ -164,6 +170,7 @@ WALK_INLINE void walk_line_store(struct brink_walk *w, __u32 i, __u32 offset, __
 		*p = val;
 	else
 		WALK_AT(16, p) = val;
+	return 0;
 }
 
 /* Any access of up to 8 bytes that may cross a line. 0, or 1 with the reason in w->stop; nothing is changed then. */
@@ -202,6 +209,7 @@ WALK_INLINE int walk_touch(struct brink_walk *w, __u64 address, __u32 n)
 	return (address & 63) + n > 64 && walk_line(w, address + n - 1) < 0;
 }
 
+/* The line was stored to before, or walk_first_store has been asked. */
 WALK_INLINE void walk_store_bytes(struct brink_walk *w, __u32 i, __u32 offset, __u32 n, __u64 val, __u64 known)
 {
 	struct brink_walk_line *l = walk_line_at(w, i);
@@ -213,7 +221,7 @@ WALK_INLINE void walk_store_bytes(struct brink_walk *w, __u32 i, __u32 offset, _
 		if (k >= n || at > 63)
 			break;
 		l->data[at] = val >> (8 * k);
-		walk_dirty(w, l, 1ull << at);
+		l->dirty |= 1ull << at;
 		l->known = (l->known & ~(1ull << at)) | (known >> k & 1) << at;
 	}
 }
@@ -232,11 +240,13 @@ WALK_GLOBAL int walk_store(struct brink_walk *w, __u64 address, __u32 msh, __u32
 	if (i < 0)
 		return 1;
 	if (offset + n <= 64) {
-		walk_line_store(w, i, offset, msh, val, unk);
-		return 0;
+		return walk_line_store(w, i, offset, msh, val, unk);
 	}
 	j = walk_line(w, address + first);
 	if (j < 0)
+		return 1;
+	if ((!walk_line_at(w, i)->dirty && walk_first_store(w, walk_line_at(w, i))) ||
+	    (!walk_line_at(w, j)->dirty && walk_first_store(w, walk_line_at(w, j))))
 		return 1;
 	known = walk_known_bytes(unk);
 	walk_store_bytes(w, i, offset, first, val, known);

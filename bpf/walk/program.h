@@ -108,7 +108,7 @@ WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct
 }
 
 /* Walks from the registers in w. */
-WALK_INLINE void walk_go(struct brink_walk *w, struct brink_walk_out *out, const struct task_struct *task)
+WALK_INLINE void walk_go(struct brink_walk *w, struct brink_walk_out *out, const struct task_struct *task, __u64 born_ns)
 {
 	__u32 i;
 
@@ -121,6 +121,7 @@ WALK_INLINE void walk_go(struct brink_walk *w, struct brink_walk_out *out, const
 	}
 	if (walk_take_process(w, task))
 		return;
+	walk_take_mappings(w, task->mm, born_ns);
 	walk_run(w, out);
 }
 
@@ -172,7 +173,7 @@ WALK_INLINE int walk_sample(void *ctx, struct brink_sample *s, struct brink_bran
 	w->start_ns = s->time_ns;
 	w->deadline_ns = walk_config.budget_ns ? s->time_ns + walk_config.budget_ns : 0;
 	walk_take_regs(w, ctx);
-	walk_go(w, out, task);
+	walk_go(w, out, task, s->task_start_ns);
 	walk_give(w, out, s, entries, room);
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
 		walk_send_miss(w, s, walk_vm_stamp(task));

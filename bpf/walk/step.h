@@ -281,7 +281,9 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		if (walk_likely(w->ml < BRINK_WALK_LINES)) {
 			__u64 m = walk_mask(u->msh);
 
-			walk_line_store(w, w->ml, w->ea & 63, u->msh & 63, w->reg[BRINK_WREG_MEM].val & m, w->reg[BRINK_WREG_MEM].unk & m);
+			if (walk_line_store(w, w->ml, w->ea & 63, u->msh & 63, w->reg[BRINK_WREG_MEM].val & m,
+					    w->reg[BRINK_WREG_MEM].unk & m))
+				return 1;
 		} else if (walk_store(w, w->ea, u->msh, BRINK_WREG_MEM)) {
 			return 1;
 		}

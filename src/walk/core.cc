@@ -14,6 +14,8 @@ __u32 Translate(void* opaque, __u64 hash, __u64 address) { return Environment(op
 
 __u64 Clock(void* opaque) { return Environment(opaque).clock ? Environment(opaque).clock() : 0; }
 
+__u32 Access(void* opaque, __u64 address) { return Environment(opaque).access ? Environment(opaque).access(address) : 0; }
+
 }  // namespace
 
 void CoreBegin(brink_walk* state, const brink_walk_config& config) { walk_begin(state, &config); }
@@ -30,6 +32,7 @@ void CoreRun(const CoreEnvironment& environment, brink_walk* state, brink_walk_o
   env.read = Read;
   env.xlat = Translate;
   env.clock = Clock;
+  env.access = Access;
   const walk_host_env* outer = walk_host;
   walk_host = &env;
   walk_run(state, out);

@@ -105,6 +105,9 @@ WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, 
   env.uops = impl_->uops;
   env.pages = impl_->pages;
   env.read = [&](uint64_t address, void* to, size_t size) { return read(address, to, size); };
+  env.access = options.access;
+  w->mm = options.access ? 1 : 0;
+  for (brink_walk_vma& vma : w->vma) vma.size = 0;
   env.translate = [&](uint64_t, uint64_t address) { return impl_->cache->Find({kObject, address / BRINK_WALK_PAGE_SIZE}); };
 
   WalkResult result;

@@ -40,6 +40,8 @@ struct WalkOptions {
   uint32_t max_steps = 8192;  // 1 .. BRINK_WALK_MAX_STEPS
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;
   std::vector<brink_walk_range> ranges;  // at most BRINK_WALK_RANGES
+  // What the mapping of an address permits (BRINK_ACCESS_*). Empty: whatever can be read may be stored to and executed.
+  std::function<uint32_t(uint64_t address)> access;
 };
 
 struct WalkResult {
@@ -82,6 +84,7 @@ struct CoreEnvironment {
   // Page slot, 0 = none, by the hash of the code line (bpf/walk/hash.h) or by its address, as the owner likes.
   std::function<uint32_t(uint64_t hash, uint64_t address)> translate;
   std::function<uint64_t()> clock;                                   // ns; may be empty
+  std::function<uint32_t(uint64_t address)> access;                  // needed where state->mm is not 0
 };
 
 // Prepares `state` for a new walk: everything but registers, flags, asid, ranges and deadline.

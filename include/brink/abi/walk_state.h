@@ -75,6 +75,21 @@ BRINK_ABI_FIELD(struct brink_walk_tlb, vpage, 0, 8);
 BRINK_ABI_FIELD(struct brink_walk_tlb, slot, 8, 4);
 BRINK_ABI_FIELD(struct brink_walk_tlb, gen, 12, 4);
 
+/* A mapping that was looked up (bpf/walk/access.h). */
+#define BRINK_WALK_VMAS 8
+#define BRINK_ACCESS_WRITE 1
+#define BRINK_ACCESS_EXEC 2
+struct brink_walk_vma {
+	__u64 start;
+	__u64 size;	/* 0 = none */
+	__u32 access;	/* BRINK_ACCESS_* */
+	__u32 reserved;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_vma) == 24);
+BRINK_ABI_FIELD(struct brink_walk_vma, start, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_vma, size, 8, 8);
+BRINK_ABI_FIELD(struct brink_walk_vma, access, 16, 4);
+
 /* State of one walk; a slot of an array, by CPU in interrupt mode and by free list in task mode. */
 struct brink_walk {
 	struct brink_walk_reg reg[BRINK_WREG_COUNT];
@@ -124,6 +139,15 @@ struct brink_walk {
 	struct brink_walk_tlb tlb[BRINK_WALK_XLAT_CACHE];
 	__u8 scratch[128];
 	struct brink_walk_line mem[BRINK_WALK_LINES];
+	__u64 mm;		/* address of the kernel's mm_struct; 0: every access that can be read is permitted */
+	__u64 vma_seq;		/* what `vma` is true for: changes of mappings counted by the kernel, address space, its age */
+	__u64 vma_asid;
+	__u64 vma_born_ns;
+	__u32 vma_next;
+	__u32 vma_last[2];	/* used last for a store [1], for code [0] */
+	__u32 vma_reserved;
+	struct brink_walk_vma vma[BRINK_WALK_VMAS];
+	__u64 node[32];		/* scratch: a node of the kernel's maple tree */
 };
 #define BRINK_WALK_FLAGS_LAZY 0xffffffffu
 
@@ -168,7 +192,13 @@ BRINK_ABI_FIELD(struct brink_walk, valid, 3520, 1024);
 BRINK_ABI_FIELD(struct brink_walk, tlb, 4544, 256);
 BRINK_ABI_FIELD(struct brink_walk, scratch, 4800, 128);
 BRINK_ABI_FIELD(struct brink_walk, mem, 4928, 24576);
-BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 29504);
+BRINK_ABI_FIELD(struct brink_walk, mm, 29504, 8);
+BRINK_ABI_FIELD(struct brink_walk, vma_seq, 29512, 8);
+BRINK_ABI_FIELD(struct brink_walk, vma_next, 29536, 4);
+BRINK_ABI_FIELD(struct brink_walk, vma_last, 29540, 8);
+BRINK_ABI_FIELD(struct brink_walk, vma, 29552, 192);
+BRINK_ABI_FIELD(struct brink_walk, node, 29744, 256);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 30000);
 
 /* Branches of one walk, filled from the end: out[depth - nr] is the newest. */
 struct brink_walk_out {

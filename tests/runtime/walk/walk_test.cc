@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "support/features.h"
 #include "support/process.h"
@@ -77,6 +78,27 @@ TEST_F(Walk, ReachesFullStacksInHotCode) {
   // gzip's loops hold nothing that the walker does not know.
   EXPECT_GT(verdict.warm_samples, 50u) << Describe(verdict);
   EXPECT_GT(verdict.warm_share(BRINK_STOP_FULL), 0.8) << Describe(verdict);
+}
+
+// Memory that can be read is not memory that may be stored to or executed: a walk ends where the program faults.
+TEST_F(Walk, EndsWhereTheProgramFaultsOnPurpose) {
+  RecordingVerdict verdict = Record({"--source", "walk"}, {WALK_FAULTING, "40000"});
+  EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
+  EXPECT_GT(verdict.share(BRINK_STOP_FAULT), 0.3) << Describe(verdict);
+  std::istringstream told(result_.out);
+  std::vector<std::pair<uint64_t, uint64_t>> never;
+  for (uint64_t start, end; told >> std::hex >> start >> end;) never.emplace_back(start, end);
+  ASSERT_EQ(never.size(), 5u) << result_.out;
+  ProcessResult script = RunBrink({"script", "-i", dir_.File("data"), "-F", "brstack"});
+  ASSERT_EQ(script.status, 0) << script.err;
+  uint64_t branches = 0, wrong = 0;
+  std::istringstream entries(script.out);
+  for (std::string entry; entries >> entry; ++branches) {
+    const uint64_t from = std::stoull(entry, nullptr, 16);
+    for (const auto& [start, end] : never) wrong += from >= start && from < end;
+  }
+  EXPECT_GT(branches, 100u);
+  EXPECT_EQ(wrong, 0u);
 }
 
 TEST_F(Walk, AutoTakesTheWalkWhereThereIsNoBranchHardware) {

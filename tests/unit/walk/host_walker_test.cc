@@ -162,6 +162,41 @@ TEST(HostWalker, NeverReadsDeviceMemoryAndTreatsVvarAsUnknown) {
   EXPECT_EQ(walker.Walk(process.registers, process.Reader(), options).stop, BRINK_STOP_UNKNOWN_CONDITION);
 }
 
+TEST(HostWalker, EndsBeforeAStoreThatThePageDoesNotPermit) {
+  for (const uint8_t displacement : {uint8_t{0}, uint8_t{0xfc}}) {  // within a line, and from a page that may be stored to into one that may not
+    Process process({
+        0xc7, 0x00, 0x01, 0x00, 0x00, 0x00,                    // 00 mov dword [rax], 1
+        0x48, 0xc7, 0x43, displacement, 0x01, 0x00, 0x00, 0x00,  // 06 mov qword [rbx+displacement], 1
+        0xeb, 0xf0,                                            // 0e jmp 00
+    });
+    process.registers.gpr[0] = kData;
+    process.registers.gpr[3] = kData + 0x800;
+    WalkOptions options;
+    options.access = [](uint64_t address) -> uint32_t {
+      if (address >= kData + 0x800 && address < kData + 4096) return 0;
+      return BRINK_ACCESS_WRITE | BRINK_ACCESS_EXEC;
+    };
+    HostWalker walker;
+    const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
+    EXPECT_EQ(result.stop, BRINK_STOP_FAULT);
+    EXPECT_EQ(result.end_ip, kCode + 6);
+    EXPECT_EQ(result.fault_address & ~uint64_t{63}, kData + 0x800);
+    EXPECT_TRUE(result.branches.empty());
+  }
+}
+
+TEST(HostWalker, EndsAtCodeThatThePageDoesNotPermit) {
+  Process process({0xff, 0xe0});  // jmp rax
+  process.registers.gpr[0] = kCode + 4096;
+  WalkOptions options;
+  options.access = [](uint64_t address) -> uint32_t { return address < kCode + 4096 ? BRINK_ACCESS_EXEC : BRINK_ACCESS_WRITE; };
+  HostWalker walker;
+  const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
+  EXPECT_EQ(result.stop, BRINK_STOP_FAULT);
+  EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode, kCode + 4096)));
+  EXPECT_EQ(result.fault_address, kCode + 4096);
+}
+
 TEST(HostWalker, StopsAtDepthAndAtTheStepBudget) {
   Process process({0xeb, 0xfe});  // jmp to itself
   HostWalker walker;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a page's mapping permits. Reading live memory tells that a page is there, not that the CPU may store to it or
+ * execute it: a program that faults on purpose (a garbage collector's barrier, a jump into data) would be walked on.
+ *
+ * bpf_find_vma cannot be had twice in an interrupt (docs/walk.md), so the program looks into the maple tree of the
+ * address space itself. Ranges that were found stay known, across walks too, as long as the kernel's count of changes
+ * to the mappings (mm_lock_seq) is the same. Whatever does not fit ends the walk as a fault.
+ */
+#ifndef BRINK_WALK_ACCESS_H_
+#define BRINK_WALK_ACCESS_H_
+
+#include "walk/env.h"
+
+WALK_INLINE int walk_may_by(const struct brink_walk *w, __u32 i, __u64 address, __u32 access)
+{
+	const struct brink_walk_vma *v = &w->vma[i & (BRINK_WALK_VMAS - 1)];
+
+	return address - v->start < v->size && (v->access & access);
+}
+
+WALK_INLINE int walk_not_permitted(struct brink_walk *w, __u64 address)
+{
+	w->fault_address = address;
+	return walk_stop(w, BRINK_STOP_FAULT);
+}
+
+#ifdef __bpf__
+
+#include "brink_mm.h"
+#include <bpf/bpf_core_read.h>
+
+#define WALK_VM_WRITE 0x2ull
+#define WALK_VM_EXEC 0x4ull
+/* Protection keys and the shadow stack's mark (x86-64): a store may be refused although VM_WRITE is set. */
+#define WALK_VM_SPECIAL (0x3full << 32)
+/* enum maple_type; a node's type is in bits 3 to 6 of a pointer to it, and the node is aligned to 256 bytes. */
+#define WALK_MAPLE_NODE 0x4	/* set in every pointer to a node */
+#define WALK_MAPLE_LEAF 1
+#define WALK_MAPLE_RANGE 2
+#define WALK_MAPLE_ARANGE 3
+#define WALK_MAPLE_LEVELS 6
+
+/* The slot of `address` in the maple node that is in w->node. 0: none. */
+WALK_INLINE __u64 walk_maple_slot(const struct brink_walk *w, __u64 address, __u32 arange)
+{
+	__u32 i, pivots = arange ? 9 : 15, at = pivots;
+
+	for (i = 0; i < 15; i++) {
+		__u64 pivot = w->node[1 + i];
+
+		if (i >= pivots)
+			break;
+		/* A pivot of 0 after the first: this slot is the last one. */
+		if (address <= pivot || (i && !pivot)) {
+			at = i;
+			break;
+		}
+	}
+	at += 1 + pivots;
+	WALK_OPAQUE(at);
+	return w->node[at & 31];
+}
+
+/* Looks the mapping of `address` up; it is the newest of w->vma then. 0, or 1: there is none. */
+WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
+{
+	__u64 entry = 0, flags = 0, start = 0, end = 0;
+	struct brink_walk_vma *v;
+	__u32 level;
+
+	if (!w)
+		return 1;
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), (const void *)(w->mm + bpf_core_field_offset(struct mm_struct, mm_mt.ma_root))))
+		return 1;
+	for (level = 0; level < WALK_MAPLE_LEVELS; level++) {
+		__u32 type = entry >> 3 & 15;
+
+		if (!(entry & WALK_MAPLE_NODE) || type < WALK_MAPLE_LEAF || type > WALK_MAPLE_ARANGE)
+			return 1;
+		if (bpf_probe_read_kernel(w->node, sizeof(w->node), (const void *)(entry & ~255ull)))
+			return 1;
+		entry = walk_maple_slot(w, address, type == WALK_MAPLE_ARANGE);
+		if (type == WALK_MAPLE_LEAF)
+			break;
+	}
+	if (!entry || (entry & 7))
+		return 1;
+	if (bpf_probe_read_kernel(&start, sizeof(start), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_start))) ||
+	    bpf_probe_read_kernel(&end, sizeof(end), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_end))) ||
+	    bpf_probe_read_kernel(&flags, sizeof(flags), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_flags))))
+		return 1;
+	if (address < start || address >= end)
+		return 1;
+	v = &w->vma[w->vma_next++ & (BRINK_WALK_VMAS - 1)];
+	v->start = start;
+	v->size = end - start;
+	v->access = (flags & WALK_VM_EXEC ? BRINK_ACCESS_EXEC : 0) |
+		    ((flags & (WALK_VM_WRITE | WALK_VM_SPECIAL)) == WALK_VM_WRITE ? BRINK_ACCESS_WRITE : 0);
+	return 0;
+}
+
+/* Takes the address space of the current thread; forgets ranges that may not be true any more. */
+WALK_INLINE void walk_take_mappings(struct brink_walk *w, const struct mm_struct *mm, __u64 born_ns)
+{
+	const struct mm_struct___seqcount *counted = (const void *)mm;
+	const struct mm_struct___int *plain = (const void *)mm;
+	__u64 seq = 0;
+	__u32 i;
+
+	w->mm = (__u64)mm;
+	/* +1: 0 says that this kernel does not count changes. */
+	if (bpf_core_field_exists(counted->mm_lock_seq.sequence))
+		seq = 1 + (__u64)BPF_CORE_READ(counted, mm_lock_seq.sequence);
+	else if (bpf_core_field_exists(plain->mm_lock_seq))
+		seq = 1 + (__u64)(__u32)BPF_CORE_READ(plain, mm_lock_seq);
+	if (seq && w->vma_seq == seq && w->vma_asid == w->asid && w->vma_born_ns == born_ns)
+		return;
+	for (i = 0; i < BRINK_WALK_VMAS; i++)
+		w->vma[i].size = 0;
+	w->vma_seq = seq;
+	w->vma_asid = w->asid;
+	w->vma_born_ns = born_ns;
+}
+
+#else
+
+static inline int walk_find_mapping(struct brink_walk *w, __u64 address)
+{
+	struct brink_walk_vma *v = &w->vma[w->vma_next++ & (BRINK_WALK_VMAS - 1)];
+
+	v->start = address & ~(__u64)(BRINK_WALK_LINE_SIZE - 1);
+	v->size = BRINK_WALK_LINE_SIZE;
+	v->access = walk_host->access(walk_host->opaque, address);
+	return 0;
+}
+
+#endif
+
+/* Slow half of walk_may. */
+WALK_GLOBAL int walk_may_other(struct brink_walk *w, __u64 address, __u32 access)
+{
+	__u32 i;
+
+	if (!w)
+		return 1;
+	/* A test run, or a caller who answers for it himself. */
+	if (!w->mm)
+		return 0;
+	for (i = 0; i < BRINK_WALK_VMAS; i++) {
+		if (walk_may_by(w, i, address, access))
+			break;
+	}
+	if (i == BRINK_WALK_VMAS) {
+		if (walk_find_mapping(w, address))
+			return walk_not_permitted(w, address);
+		i = (w->vma_next - 1) & (BRINK_WALK_VMAS - 1);
+		if (!walk_may_by(w, i, address, access))
+			return walk_not_permitted(w, address);
+	}
+	w->vma_last[access & 1] = i;
+	return 0;
+}
+
+/* 0: the mapping of `address` has `access` (BRINK_ACCESS_*). 1: it has not, or nobody knows; w->stop is set. */
+WALK_INLINE int walk_may(struct brink_walk *w, __u64 address, __u32 access)
+{
+	if (walk_likely(walk_may_by(w, w->vma_last[access & 1], address, access)))
+		return 0;
+	return walk_may_other(w, address, access);
+}
+
+#endif /* BRINK_WALK_ACCESS_H_ */
