@@ -57,7 +57,22 @@ int UnknownCommand(std::string_view name) {
 
 std::span<const CommandEntry> AllCommands() { return kCommands; }
 
-int Main(std::span<const std::string> argv) {
+namespace {
+
+// A link named cyclictest is `brink latency` with cyclictest's format.
+std::vector<std::string> WordsOf(std::span<const std::string> argv) {
+  std::vector<std::string> words(argv.begin(), argv.end());
+  if (words.empty()) return words;
+  std::string name = words[0].substr(words[0].rfind('/') + 1);
+  if (name == "cyclictest") words.insert(words.begin() + 1, {"latency", "--format=cyclictest"});
+  return words;
+}
+
+}  // namespace
+
+int Main(std::span<const std::string> words) {
+  const std::vector<std::string> all = WordsOf(words);
+  std::span<const std::string> argv = all;
   if (argv.size() < 2 || argv[1] == "--help" || argv[1] == "-h" || (argv[1] == "help" && argv.size() == 2)) {
     std::fputs(Overview().c_str(), argv.size() < 2 ? stderr : stdout);
     return argv.size() < 2 ? kUsage : kDone;

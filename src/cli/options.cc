@@ -45,6 +45,11 @@ Status Apply(const Option& option, std::string_view value) {
   return Annotate(option.set(value), OptionLabel(option));
 }
 
+// What `peek` takes: a number, or a set of numbers (0-3, !1, +0, all).
+bool LooksLikeNumber(std::string_view word) {
+  return word == "all" || (!word.empty() && ((word[0] >= '0' && word[0] <= '9') || word[0] == '!' || word[0] == '+'));
+}
+
 }  // namespace
 
 StatusOr<Parsed> ParseOptions(const CommandSpec& spec, std::span<const std::string> argv) {
@@ -85,6 +90,10 @@ StatusOr<Parsed> ParseOptions(const CommandSpec& spec, std::span<const std::stri
     }
     if (c == ':') return InvalidArgument("option '" + EscapeForTerminal(word) + "' needs a value");
     if (c == '?') {
+      if (!is_long && word.substr(0, 2) == "-?") {
+        parsed.help = true;
+        return parsed;
+      }
       if (!is_long) return InvalidArgument(absl::StrFormat("unknown option '-%c' (see brink %s --help)", optopt ? optopt : '?', spec.name));
       std::string_view name = word.substr(2, word.find('=') - 2);
       if (word.find('=') != std::string_view::npos && FindLong(spec, name)) {
@@ -100,7 +109,7 @@ StatusOr<Parsed> ParseOptions(const CommandSpec& spec, std::span<const std::stri
       option = &*it;
     }
     std::string_view value = optarg ? optarg : "";
-    if (!optarg && option->peek && option->value == Value::kOptional && optind < count && words[optind][0] != '-') {
+    if (!optarg && option->peek && option->value == Value::kOptional && optind < count && LooksLikeNumber(argv[static_cast<size_t>(optind)])) {
       value = words[optind++];
     }
     RETURN_IF_ERROR(Apply(*option, value));

@@ -3,7 +3,7 @@
 // Rules: parsing stops at the first word that is no option ("+" mode), so `record -F 99 -- cmd -x` and
 // `record -F 99 cmd -x` leave cmd's own options alone. Abbreviated long options are refused. `--name=VALUE`,
 // `--name VALUE`, `-xVALUE` and `-x VALUE` are the same; an optional value is `--name=VALUE` or `-xVALUE` only,
-// unless `peek` is set (cyclictest's `-a 3`): then a following word that is not an option is taken too.
+// unless `peek` is set (cyclictest's `-a 3`): then a following word that looks like a number or a set is taken too.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,138 @@
+// brink latency: measures wake-up latency as cyclictest does, and says where the time went.
+#include <cstdio>
+#include <fcntl.h>
+
+#include "base/fd.h"
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "cli/interleave.h"
+#include "cli/latency_options.h"
+#include "latency/cyclic_json.h"
+#include "latency/cyclic_text.h"
+#include "latency/outputs.h"
+#include "latency/runner.h"
+
+namespace brink::cli {
+namespace {
+
+using latency::Config;
+using latency::Document;
+using latency::Format;
+
+// The words this process was started with, for the JSON's sake.
+std::string OwnCommandLine() {
+  auto text = ReadFile("/proc/self/cmdline");
+  if (!text.ok()) return "";
+  while (!text->empty() && text->back() == '\0') text->pop_back();
+  for (char& c : *text) {
+    if (c == '\0') c = ' ';
+  }
+  return *text;
+}
+
+Status WriteFile(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+  return Annotate(WriteAll(fd.get(), text.data(), text.size()), path);
+}
+
+class LatencyCommand : public Command {
+ public:
+  LatencyCommand() { AddLatencyOptions(&request_, &outputs_, &spec_.options); }
+  const CommandSpec& spec() const override { return spec_; }
+
+  StatusOr<int> Run(const Parsed& parsed) override {
+    if (!parsed.rest.empty() && parsed.rest[0] == "report") return Report(parsed.rest);
+    if (!parsed.rest.empty()) return InvalidArgument("'" + EscapeForTerminal(parsed.rest[0]) + "' is neither an option nor report (see brink latency --help)");
+    ASSIGN_OR_RETURN(Config config, latency::Resolve(request_, latency::Machine::Read()));
+    latency::RunHooks hooks;
+    Document document;
+    ASSIGN_OR_RETURN(document.result, latency::RunMeasurement(config, hooks, OwnCommandLine()));
+    RETURN_IF_ERROR(Write(config, document));
+    return StatusOf(config, document);
+  }
+
+ private:
+  Status Write(const Config& config, const Document& document) {
+    bool cyclic = config.format == Format::kCyclictest;
+    std::string text;
+    switch (config.format) {
+      case Format::kCyclictest: text = FinalText(document.result, config, outputs_.old_histogram); break;
+      case Format::kJson: text = ResultJson(document); break;
+      case Format::kCsv: text = ResultCsv(document); break;
+      case Format::kText:
+        text = ResultText(document);
+        if (config.histogram && config.histfile.empty()) text += HistogramText(document.result, config.histogram, config.histogram_all, outputs_.old_histogram);
+        if (config.spike) text += SpikeText(document.result);
+        break;
+    }
+    // The last live frame has shown what the status lines would repeat.
+    if (cyclic && !config.quiet && !config.histogram) text = WithoutStatus(document, config);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (config.histogram && !config.histfile.empty()) {
+      RETURN_IF_ERROR(WriteFile(config.histfile, HistogramText(document.result, config.histogram, config.histogram_all, outputs_.old_histogram)));
+    }
+    if (!config.json.empty()) RETURN_IF_ERROR(WriteFile(config.json, CyclicJson(document.result, config, 0)));
+    if (!outputs_.save.empty()) RETURN_IF_ERROR(WriteFile(outputs_.save, ResultJson(document)));
+    if (!outputs_.plot.empty()) RETURN_IF_ERROR(WritePlot(document, outputs_.plot));
+    return OkStatus();
+  }
+
+  static std::string WithoutStatus(const Document& document, const Config& config) {
+    std::string text = config.spike ? SpikeText(document.result) : "";
+    return text + (config.break_value ? BreakText(document.result) : "");
+  }
+
+  static int StatusOf(const Config& config, const Document& document) {
+    if (!config.fail_above_ns) return kDone;
+    return Total(document.result).max() > *config.fail_above_ns ? kConditionMet : kDone;
+  }
+
+  StatusOr<int> Report(const std::vector<std::string>& words) {
+    std::string format, plot;
+    CommandSpec spec{.name = "latency report", .summary = "read a result of brink latency or cyclictest again", .usage = "[options] FILE",
+                     .options = {{.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .help = "How to print it.", .set = StoreString(&format)},
+                                 {.name = "plot", .value = Value::kRequired, .meta = "FILE", .help = "Histogram as FILE.svg, FILE.html or FILE.png.", .set = StoreString(&plot)}},
+                     .examples = {{"brink latency report run.json", "what --save kept"}, {"brink latency report --plot x.svg cyclictest.txt", "cyclictest's own output, text or JSON"}}};
+    ASSIGN_OR_RETURN(Parsed parsed, ParseOptions(spec, words));
+    if (parsed.help) {
+      std::fputs(HelpText(spec).c_str(), stdout);
+      return kDone;
+    }
+    ASSIGN_OR_RETURN(std::vector<std::string> files, TakeLaterOptions(spec, parsed));
+    if (files.size() != 1) return InvalidArgument("give one file: brink latency report FILE");
+    ASSIGN_OR_RETURN(std::string text, ReadFile(files[0], 1u << 30));
+    auto document = latency::ParseAny(text);
+    if (!document.ok()) return FailedPrecondition(files[0] + ": " + Message(document.status()));
+    if (format.empty() || format == "text") std::fputs(ResultText(*document).c_str(), stdout);
+    else if (format == "json") std::fputs(ResultJson(*document).c_str(), stdout);
+    else if (format == "csv") std::fputs(ResultCsv(*document).c_str(), stdout);
+    else return InvalidArgument("--format: '" + EscapeForTerminal(format) + "' is none of text, json, csv");
+    if (!plot.empty()) RETURN_IF_ERROR(WritePlot(*document, plot));
+    return kDone;
+  }
+
+  latency::Request request_;
+  LatencyOutputs outputs_;
+  CommandSpec spec_{
+      .name = "latency",
+      .summary = "measure wake-up latency as cyclictest does, with the reason for each spike",
+      .usage = "[options] | report FILE",
+      .description =
+          "Threads sleep until a deadline and compare it with the clock when they run again. All options of cyclictest\n"
+          "have their letters and meanings (-h is the histogram; --help this text); run through a link named cyclictest,\n"
+          "or with --format cyclictest, its text too.",
+      .examples = {{"brink latency -S -p 80 -m -D 10", "every CPU at SCHED_FIFO 80 for ten seconds"},
+                   {"brink latency -S -p 80 -m -D 60 --save run.json --plot run.svg", "keep the result, draw it"},
+                   {"brink latency -a 1 -p 80 -m -D 60 --fail-above 200", "status 4 when a wake-up was later than 200 us"},
+                   {"ln -s $(command -v brink) /usr/local/bin/cyclictest", "cyclictest in cyclictest's clothes"}}};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeLatency() { return std::make_unique<LatencyCommand>(); }
+
+}  // namespace brink::cli

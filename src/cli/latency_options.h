@@ -1,0 +1,21 @@
+// The words of `brink latency`: cyclictest's options under their own letters, then brink's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "latency/config.h"
+
+namespace brink::cli {
+
+// What the command line asks for beyond the measurement itself.
+struct LatencyOutputs {
+  std::string save, plot;
+  bool old_histogram = false;  // 2.4's form of the histogram
+};
+
+// Appends the options; they write to `request` and `outputs`, which must outlive the table.
+void AddLatencyOptions(latency::Request* request, LatencyOutputs* outputs, std::vector<Option>* options);
+
+}  // namespace brink::cli
