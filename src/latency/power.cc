@@ -51,7 +51,7 @@ PowerHold::Outcome PowerHold::Take(const Config& config, const std::vector<int>&
 }
 
 PowerHold::Outcome PowerHold::DisableIdleStates(int64_t deepest, const std::vector<int>& cpus) {
-  std::vector<std::string> todo;
+  std::vector<std::string> changes;
   bool any = false;
   for (int cpu : cpus) {
     for (int state = 0; state < 32; ++state) {
@@ -60,7 +60,7 @@ PowerHold::Outcome PowerHold::DisableIdleStates(int64_t deepest, const std::vect
       if (!text.ok()) break;
       any = true;
       // -1: all of them; state 0 is polling where the driver has it.
-      if (state > deepest && Trim(*text) == "0") todo.push_back(path);
+      if (state > deepest && Trim(*text) == "0") changes.push_back(path);
     }
   }
   if (!any) return {"", "this machine offers no idle states to disable (no cpuidle driver)"};
@@ -68,10 +68,10 @@ PowerHold::Outcome PowerHold::DisableIdleStates(int64_t deepest, const std::vect
   ::mkdir(kNoteDir, 0700);
   note_ = absl::StrFormat("%s/%s%d", kNoteDir, kNotePrefix, ::getpid());
   std::string text;
-  for (const std::string& path : todo) text += path + "\n";
+  for (const std::string& path : changes) text += path + "\n";
   auto note = OpenFile(note_, O_WRONLY | O_CREAT | O_TRUNC);
   if (!note.ok() || !WriteAll(note->get(), text.data(), text.size()).ok()) return {"", "idle states are not changed: " + note_ + " cannot be written to restore them after a kill"};
-  for (const std::string& path : todo) {
+  for (const std::string& path : changes) {
     if (!WriteOne(path, "1")) return {"", path + ": cannot be written; run as root"};
     disabled_.push_back(path);
   }
