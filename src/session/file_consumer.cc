@@ -83,6 +83,7 @@ Status FileConsumer::OpenNext() {
   perfdata::WriterOptions options = {.events = spec_.events, .features = spec_.features, .pipe = spec_.pipe,
                                      .compression_level = spec_.compression_level};
   ASSIGN_OR_RETURN(writer_, perfdata::Writer::Create(std::move(sink), std::move(options)));
+  bare_before_stack_ = stack_written_ = false;
   return OkStatus();
 }
 
@@ -144,10 +145,35 @@ Status FileConsumer::OnSample(const SampleView& sample) {
     note = perfdata::MakeSampleNote(head);
     fields.raw = std::as_bytes(std::span(&note, 1));
   }
+  if (sample.branches.empty()) {
+    bare_before_stack_ = true;
+  } else if (!stack_written_) {
+    stack_written_ = true;
+    if (bare_before_stack_) RETURN_IF_ERROR(SeparateFirstStack(head.time_ns));
+  }
   RETURN_IF_ERROR(Put([&](std::span<std::byte> out) { return writer_->encoder(event).Sample(out, fields); }));
   batched_samples_.push_back(head.header.size);
   CountSample(sample);
   return OkStatus();
+}
+
+// llvm-profgen judges a recording by perf script's text before the first stack: lines that hold nothing but an address
+// are a call chain to it, and then it refuses the file. Samples without a stack (warm-up) print such lines. The kernel's
+// mapping, told once more, prints a line that ends the run, and changes nothing for anybody.
+Status FileConsumer::SeparateFirstStack(uint64_t time_ns) {
+  if (kernel_map_.empty()) return OkStatus();
+  SideBandId id = {.pid = 0, .tid = 0, .time_ns = time_ns, .cpu = 0, .reserved = 0, .id = writer_->id(0)};
+  return PutPerfRecord(kernel_map_, id);
+}
+
+Status FileConsumer::PutPerfRecord(std::span<const std::byte> record, const SideBandId& id) {
+  return Put([&](std::span<std::byte> out) -> size_t {
+    size_t size = record.size() + sizeof(id);
+    if (out.size() < size) return 0;
+    std::memcpy(out.data(), record.data(), record.size());
+    std::memcpy(out.data() + record.size(), &id, sizeof(id));
+    return size;
+  });
 }
 
 Status FileConsumer::OnPerfRecord(const PerfRecordView& view) {
@@ -156,14 +182,11 @@ Status FileConsumer::OnPerfRecord(const PerfRecordView& view) {
   // The trailer has our layout (kSideBandSampleType); only the id is the dummy's, which the file does not know.
   SideBandId id = view.id;
   id.id = writer_->id(0);
-  RETURN_IF_ERROR(Put([&](std::span<std::byte> out) -> size_t {
-    size_t size = view.record.size() + sizeof(id);
-    if (out.size() < size) return 0;
-    std::memcpy(out.data(), view.record.data(), view.record.size());
-    std::memcpy(out.data() + view.record.size(), &id, sizeof(id));
-    return size;
-  }));
+  RETURN_IF_ERROR(PutPerfRecord(view.record, id));
   if (header.type == PERF_RECORD_MMAP2) RememberBuildId(view.record);
+  if (header.type == PERF_RECORD_MMAP2 && (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL && kernel_map_.empty()) {
+    kernel_map_.assign(view.record.begin(), view.record.end());
+  }
   if (header.type == PERF_RECORD_COMM && view.record.size() > 16) {
     uint32_t pid, tid;
     std::memcpy(&pid, view.record.data() + 8, 4);

@@ -87,6 +87,8 @@ class FileConsumer : public Consumer {
   std::span<std::byte> Room() { return std::span(batch_).subspan(used_); }
   template <typename Encode>
   Status Put(Encode encode);
+  Status PutPerfRecord(std::span<const std::byte> record, const SideBandId& id);
+  Status SeparateFirstStack(uint64_t time_ns);
   void WriteBatch();
   void RememberBuildId(std::span<const std::byte> record);
   void CountSample(const SampleView& sample);
@@ -102,6 +104,8 @@ class FileConsumer : public Consumer {
   Settled settled_;
   absl::flat_hash_map<std::string, perfdata::BuildIdEntry> build_ids_;
   bool limit_told_ = false;
+  bool bare_before_stack_ = false, stack_written_ = false;  // in this file
+  std::vector<std::byte> kernel_map_;                       // the record that tells where the kernel lies
 
   mutable Mutex mutex_;
   absl::flat_hash_map<uint64_t, ThreadCell> threads_ ABSL_GUARDED_BY(mutex_);  // pid << 32 | tid

@@ -52,12 +52,13 @@ FileSpec Spec(const std::string& path) {
 
 struct Sampler {
   std::vector<std::byte> bytes = std::vector<std::byte>(sizeof(brink_sample) + 4 * sizeof(brink_branch));
-  SampleView Next() {
+  SampleView Next(uint32_t nr = 4) {
+    bytes.resize(sizeof(brink_sample) + nr * sizeof(brink_branch));
     auto* head = reinterpret_cast<brink_sample*>(bytes.data());
     head->header = {BRINK_REC_SAMPLE, BRINK_ABI_VERSION, static_cast<uint32_t>(bytes.size())};
     head->time_ns = ++time;
     head->tgid = head->tid = 42;
-    head->nr = 4;
+    head->nr = static_cast<uint16_t>(nr);
     return *ViewSample(bytes);
   }
   uint64_t time = 0;
@@ -66,6 +67,17 @@ struct Sampler {
 struct Contents {
   uint64_t samples = 0, lost = 0;
 };
+
+// The types of the records that readers see, in order.
+std::vector<uint32_t> Types(const std::string& path) {
+  std::vector<uint32_t> types;
+  auto reader = perfdata::Reader::Open(path, {});
+  EXPECT_THAT(reader, IsOk());
+  if (!reader.ok()) return types;
+  perfdata::Record record;
+  for (auto more = (*reader)->Next(&record); more.ok() && *more; more = (*reader)->Next(&record)) types.push_back(record.type);
+  return types;
+}
 
 Contents ReadBack(const std::string& path) {
   Contents contents;
@@ -97,6 +109,32 @@ TEST(FileConsumer, WritesWhatItTakes) {
   ASSERT_EQ(counts.threads.size(), 1u);
   EXPECT_EQ(counts.threads[0].samples, 1000u);
   EXPECT_EQ(counts.branches, 4000u);
+}
+
+// A PERF_RECORD_MMAP2 of the kernel, as the pipeline hands it over.
+std::vector<std::byte> KernelMap() {
+  const std::string name = "[kernel.kallsyms]_text";
+  std::vector<std::byte> record(72 + 24);
+  perf_event_header header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_KERNEL,
+                              .size = static_cast<uint16_t>(record.size() + sizeof(SideBandId))};
+  std::memcpy(record.data(), &header, sizeof(header));
+  std::memset(record.data() + 8, 0xff, 4);
+  std::memcpy(record.data() + 72, name.data(), name.size());
+  return record;
+}
+
+// llvm-profgen takes samples without a stack for a call chain of the first stack, unless another line comes between.
+TEST(FileConsumer, SeparatesTheFirstStackFromSamplesWithout) {
+  TempDir dir;
+  auto file = FileConsumer::Create(Spec(dir.File("x.data")), {});
+  ASSERT_THAT(file, IsOk());
+  const std::vector<std::byte> map = KernelMap();
+  ASSERT_THAT((*file)->OnPerfRecord({.record = map, .id = {}}), IsOk());
+  Sampler sampler;
+  for (uint32_t nr : {0, 0, 4, 0, 4}) ASSERT_THAT((*file)->OnSample(sampler.Next(nr)), IsOk());
+  ASSERT_THAT((*file)->Finish(), IsOk());
+  const uint32_t s = PERF_RECORD_SAMPLE, m = PERF_RECORD_MMAP2;
+  EXPECT_THAT(Types(dir.File("x.data")), testing::ElementsAre(m, s, s, m, s, s, s));
 }
 
 TEST(FileConsumer, AFullDiskLosesExactlyWhatItSays) {
