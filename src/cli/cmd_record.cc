@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/record_aggregate.h"
 #include "cli/record_options.h"
 #include "kernel/privileges.h"
 #include "session/report.h"
@@ -31,7 +32,7 @@ class RecordCommand : public Command {
     // Files that come later (rotation, the report) may lie in a folder of another user.
     if (request->spec.file.rotating || !options_.json_path.empty()) request->spec.session.keep_capabilities->push_back(CAP_DAC_OVERRIDE);
     if (!options_.quiet && isatty(STDERR_FILENO)) request->spec.progress = ShowProgress;
-    auto result = Record(request->spec, std::move(request->source));
+    auto result = options_.aggregate ? RecordAggregate(request->spec, std::move(request->source), AggregateOptions()) : Record(request->spec, std::move(request->source));
     if (!result.ok()) return FailedBefore(result.status(), with_command);
     if (request->spec.progress) std::fputs("\r\033[K", stderr);
     result->notes.insert(result->notes.begin(), request->notes.begin(), request->notes.end());
@@ -40,6 +41,10 @@ class RecordCommand : public Command {
   }
 
  private:
+  report::CollectOptions AggregateOptions() const {
+    return {.path = options_.output_given ? options_.output : "brink.agg", .by_container = options_.aggregate_by == "container", .slice_ns = options_.aggregate_slice_ns};
+  }
+
   // With a command the status must not look like the command's.
   StatusOr<int> FailedBefore(const Status& status, bool with_command) {
     if (!with_command || status.code() == absl::StatusCode::kInvalidArgument) return status;
@@ -65,7 +70,7 @@ class RecordCommand : public Command {
         RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
       }
     }
-    if (!options_.quiet) std::fputs(ReportText(result, {.pipe = options_.output == "-"}).c_str(), stderr);
+    if (!options_.quiet) std::fputs(ReportText(result, {.pipe = options_.output == "-", .aggregate = options_.aggregate}).c_str(), stderr);
     return OkStatus();
   }
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "base/strings.h"
 #include "base/units.h"
 
 namespace brink::cli {
@@ -101,7 +102,20 @@ RecordOptions::RecordOptions() {
       {.name = "code-cache", .value = kRequired, .meta = "SIZE", .group = walk, .help = "Memory for lifted code (default 40M).", .set = StoreSize(&code_cache)},
       {.name = "allow-device", .group = walk, .help = "Walk processes that map device memory, too; that memory itself is never read.", .set = StoreFlag(&allow_device)},
 
-      {.letter = 'o', .name = "output", .value = kRequired, .meta = "FILE", .group = file, .help = "The recording; - writes a stream to standard output.", .set = StoreString(&output)},
+      {.letter = 'o', .name = "output", .value = kRequired, .meta = "FILE", .group = file, .help = "The recording; - writes a stream to standard output.",
+       .set = [this](std::string_view text) {
+         output = std::string(text);
+         output_given = true;
+         return OkStatus();
+       }},
+      {.name = "aggregate", .value = Value::kOptional, .meta = "container", .group = file, .help = "Keep only counts of branches and straight code, in brink.agg (docs/aggregate.md): for long recordings.\n--aggregate=container counts each container by itself.",
+       .set = [this](std::string_view text) -> Status {
+         if (!text.empty() && text != "container") return InvalidArgument("'" + EscapeForTerminal(text) + "': expected container or nothing");
+         aggregate = true;
+         aggregate_by = std::string(text);
+         return OkStatus();
+       }},
+      {.name = "aggregate-slice", .value = kRequired, .meta = "TIME", .group = file, .help = "With --aggregate: count each TIME (1h) of the wall clock by itself.", .set = StoreDuration(&aggregate_slice_ns, 1'000'000'000)},
       {.letter = 'z', .name = "compression-level", .value = Value::kOptional, .meta = "N", .group = file, .help = "Compress with zstd.",
        .set = [this](std::string_view text) -> Status {
          if (text.empty()) {

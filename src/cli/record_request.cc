@@ -130,6 +130,15 @@ Status FillFile(const RecordOptions& options, const std::vector<std::string>& co
   return OkStatus();
 }
 
+Status CheckAggregate(const RecordOptions& options) {
+  if (options.output == "-") return InvalidArgument("--aggregate writes a file, not a stream");
+  if (!options.rotate.empty() || options.max_size) return InvalidArgument("--aggregate: counts do not grow with time; --rotate and --max-size are for recordings (see --aggregate-slice)");
+  if (options.compression) return InvalidArgument("--aggregate is always compressed; -z is for recordings");
+  constexpr uint64_t kSecond = 1'000'000'000;
+  if (options.aggregate_slice_ns % kSecond) return InvalidArgument("--aggregate-slice: expected whole seconds");
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const std::vector<std::string>& command) {
@@ -152,6 +161,9 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   request.spec.replay_undrained = options.replay_undrained;
   if (options.replay_undrained && !options.replay_count) return InvalidArgument("--replay-undrained needs --replay-count");
   if (options.replay_count && !options.quiet) request.spec.replayed = [](uint64_t) { std::fputs("all stacks are sent\n", stderr); };
+  if (options.aggregate) RETURN_IF_ERROR(CheckAggregate(options));
+  else if (options.aggregate_slice_ns) return InvalidArgument("--aggregate-slice needs --aggregate");
+  if (options.aggregate_by == "container") request.spec.cgroup_ids = true;
   if (options.delay_ms) {
     request.spec.delay_ns = *options.delay_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(*options.delay_ms) * 1'000'000;
   }

@@ -63,6 +63,9 @@ StatusOr<OptimiseResult> Optimise(const std::string& input, report::LoadOptions 
   const report::Aggregate& aggregate = program.aggregate;
   if (aggregate.branch_count == 0) return FailedPrecondition(EscapeForTerminal(input) + " holds no branches" + (aggregate.samples ? " in its samples" : "") + "; record with brink record, or perf record -b");
   if (!options.branches_only) RETURN_IF_ERROR(RequireContiguous(aggregate, input));
+  if (by_stack && stacks->distinct() == 0 && !options.chains) {
+    return FailedPrecondition(EscapeForTerminal(input) + " is an aggregate: it has counts, not stacks; say --format profgen-unsymbolized");
+  }
   if (options.chains && stacks && stacks->distinct() == 0) return FailedPrecondition(EscapeForTerminal(input) + " holds no call chains that fit its stacks; record with brink record -g");
 
   std::vector<Trace> list;

@@ -5,8 +5,10 @@
 
 #include <absl/strings/str_format.h>
 
+#include "aggregate/file.h"
 #include "base/strings.h"
 #include "filter/sample_filter.h"
+#include "report/aggregate_io.h"
 #include "report/feed.h"
 
 namespace brink::report {
@@ -45,14 +47,13 @@ class Loader {
  public:
   Loader(const LoadOptions& options, Program* program) : options_(options), program_(*program), aggregator_(&program->spaces), resolver_(program) {}
 
-  Status Run(const std::string& path) {
+  Status Run(std::unique_ptr<perfdata::Reader> reader, const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
     needs_kinds_ = options_.classify || options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
     if (options_.brbe_model) {
       ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
       model_.emplace(std::move(model));
     }
-    ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(path));
     symbol::SymbolOptions symbols = options_.symbols;
     symbols.locate.other_host = RecordedElsewhere(reader->features());
     program_.symbolizer = std::make_unique<symbol::Symbolizer>(&program_.objects, std::move(symbols));
@@ -62,7 +63,10 @@ class Loader {
     if (options_.path_length > 0) aggregator_.AddObserver(&paths);
     FlameBuilder flame([this](int32_t pid, uint64_t address) { return program_.FunctionAt(program_.spaces.Normalise(pid, address)); });
     if (options_.flame) aggregator_.AddObserver(&flame);
-    if (options_.observe) aggregator_.AddObserver(options_.observe(program_));
+    if (options_.observe) {
+      observer_ = options_.observe(program_);
+      aggregator_.AddObserver(observer_);
+    }
     ApplyBuildIds(reader->features(), &program_.objects);
     perfdata::Record record;
     while (true) {
@@ -86,6 +90,7 @@ class Loader {
  private:
   void Apply(const perfdata::Record& record) {
     ApplyRecord(record, &program_.spaces);
+    if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) program_.cgroups[cgroup->id] = std::string(cgroup->path);
     const auto* mmap = std::get_if<perfdata::Mmap>(&record.body);
     if (mmap && mmap->filename.ends_with(".dump")) {
       int32_t pid = static_cast<int32_t>(mmap->pid);
@@ -117,7 +122,8 @@ class Loader {
     if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
     program_.facts.last_time = std::max(program_.facts.last_time, sample.time);
     if (IsClock(reader, record.event)) program_.facts.cpu_ns += sample.period;
-    aggregator_.Add(view);
+    if (options_.observe_only) observer_->OnSample(view);
+    else aggregator_.Add(view);
   }
 
   // Whether the event counts nanoseconds on a CPU: then its periods add up to the time that was sampled.
@@ -205,6 +211,7 @@ class Loader {
   const LoadOptions& options_;
   Program& program_;
   Aggregator aggregator_;
+  StackObserver* observer_ = nullptr;
   Resolver resolver_;
   filter::SampleFilter filter_;
   std::vector<StackMeta> metas_;
@@ -215,11 +222,41 @@ class Loader {
   std::vector<BranchEntry> kept_, modelled_, classified_;
 };
 
+Status LoadAggregate(const std::string& path, const LoadOptions& options, Program* program) {
+  if (!options.pids.empty() || !options.tids.empty() || !options.comms.empty() || !options.where.empty() || options.brbe_model ||
+      options.time_from || options.time_to != UINT64_MAX) {
+    return InvalidArgument(EscapeForTerminal(path) + " is an aggregate: it no longer knows single samples, so nothing can be chosen among them; filter while recording or merging");
+  }
+  ASSIGN_OR_RETURN(aggregate::Data data, aggregate::Read(path));
+  symbol::SymbolOptions symbols = options.symbols;
+  symbols.locate.other_host = true;  // of any host: only build ids tell which file it was
+  program->symbolizer = std::make_unique<symbol::Symbolizer>(&program->objects, std::move(symbols));
+  program->facts.path = path;
+  FromData(data, program);
+  if (options.observe) options.observe(*program);
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Program>> LoadProgram(const std::string& path, const LoadOptions& options) {
   auto program = std::make_unique<Program>();
-  RETURN_IF_ERROR(Loader(options, program.get()).Run(path));
+  if (aggregate::LooksLikeAggregate(path)) {
+    RETURN_IF_ERROR(LoadAggregate(path, options, program.get()));
+    program->FillKinds();
+    return program;
+  }
+  ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(path));
+  RETURN_IF_ERROR(Loader(options, program.get()).Run(std::move(reader), path));
+  program->FillKinds();
+  return program;
+}
+
+StatusOr<std::unique_ptr<Program>> LoadProgram(std::unique_ptr<perfdata::Input> input, const LoadOptions& options) {
+  auto program = std::make_unique<Program>();
+  const std::string name = input->name();
+  ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(std::move(input)));
+  RETURN_IF_ERROR(Loader(options, program.get()).Run(std::move(reader), name));
   program->FillKinds();
   return program;
 }

@@ -26,11 +26,15 @@ struct LoadOptions {
   bool classify = false;              // kinds from the code where the recording is silent, before anything is counted
   // A further observer of the stacks, which the caller owns; asked for once, before the first sample.
   std::function<StackObserver*(Program&)> observe;
+  bool observe_only = false;          // the observer gets the samples (not the stacks), and nothing is counted here
   uint64_t time_from = 0, time_to = UINT64_MAX;
 };
 
 // Reads the whole recording; memory depends on the number of different branches, not on its size. Damage is in
-// facts.problems; an error comes back only when nothing could be read.
+// facts.problems; an error comes back only when nothing could be read. An aggregate file (docs/aggregate.md) gives the
+// same Program without what needs whole stacks; filters on samples are refused there (INVALID_ARGUMENT).
 StatusOr<std::unique_ptr<Program>> LoadProgram(const std::string& path, const LoadOptions& options);
+// The same from an open recording.
+StatusOr<std::unique_ptr<Program>> LoadProgram(std::unique_ptr<perfdata::Input> input, const LoadOptions& options);
 
 }  // namespace brink::report

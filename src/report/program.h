@@ -1,6 +1,7 @@
 // An aggregate with its names: what tables, annotation and the HTML page are made from.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct RecordingFacts {
 struct Program {
   symbol::ObjectTable objects;
   symbol::AddressSpaces spaces{&objects};
+  std::map<uint64_t, std::string> cgroups;  // id -> path, as far as the recording tells
   std::unique_ptr<symbol::Symbolizer> symbolizer;
   RecordingFacts facts;
   Aggregate aggregate;

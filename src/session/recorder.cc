@@ -212,7 +212,7 @@ void Collect(const RecordSpec& spec, Session& session, FileConsumer& file, Recor
 StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSource> source) {
   RecordSpec spec = given;
   spec.session.enable = !spec.delay_ns && !spec.replay_count;
-  spec.session.command_stdout_to_stderr = spec.file.pipe;
+  spec.session.command_stdout_to_stderr = spec.file.pipe && !spec.open_sink;
   const CpuTime own_before = OwnTime();
   SignalSet signals;
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -225,7 +225,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   };
   RETURN_IF_ERROR(PrepareFile(spec, *source, &spec.file));
   ASSIGN_OR_RETURN(std::unique_ptr<FileConsumer> file,
-                   FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}));
+                   FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}, spec.open_sink));
   auto* replay = dynamic_cast<EventSource*>(source.get());
   if (spec.replay_undrained) replay->FeedAtLoad(spec.replay_count);
   ASSIGN_OR_RETURN(std::unique_ptr<FilterConsumer> filter, FilterConsumer::Create(spec.filter, source->traits().filters_in_bpf, *file));

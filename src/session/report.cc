@@ -88,6 +88,7 @@ std::string ReportText(const RecordResult& result, const ReportOptions& options)
   if (options.pipe) return text;
   std::string path = EscapeForTerminal(result.path);
   bool usual = path == "brink.data";
+  if (options.aggregate) return text + "Next: brink report -i " + path + "   (or: brink merge, brink export)\n";
   return text + "Next: brink report" + (usual ? "" : " -i " + path) + "   (or: perf report -i " + path + ")\n";
 }
 

@@ -9,6 +9,7 @@ namespace brink {
 
 struct ReportOptions {
   bool pipe = false;       // the recording went to standard output
+  bool aggregate = false;  // counts only: no reader but brink knows the file
   size_t most_threads = 8; // lines of the table of threads
 };
 

@@ -1,0 +1,138 @@
+// The way from recordings through the aggregate file to reports and exports loses nothing that they need.
+#include "aggregate/file.h"
+
+#include <gmock/gmock.h>
+
+#include "export/optimise.h"
+#include "made_recording.h"
+#include "report/aggregate_collector.h"
+#include "report/aggregate_io.h"
+#include "report/tables.h"
+
+namespace brink::exporter {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::IsOk;
+using testing_support::StatusIs;
+using testing_support::TempDir;
+
+constexpr uint64_t kBias = 0x555500000000, kOtherBias = 0x7f1200300000;
+const std::vector<Step> kStack = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}, {0x1110, 0x1104, Kind::kCond, 0}, {0x1250, 0x1100, Kind::kCall, 1}};
+
+class AggregateWay : public testing::Test {
+ protected:
+  AggregateWay() { WriteProgram(program_); }
+  std::string Record(const std::string& name, uint64_t bias, int samples) {
+    MadeRecording recording(dir_.File(name));
+    recording.MapProgram(7, bias, program_);
+    for (int i = 0; i < samples; ++i) recording.Sample(7, Moved(kStack, bias));
+    return dir_.File(name);
+  }
+  aggregate::Data Load(const std::string& path) {
+    auto program = report::LoadProgram(path, {.classify = true});
+    EXPECT_THAT(program, IsOk());
+    return program.ok() ? report::ToData(**program) : aggregate::Data{};
+  }
+  std::string Write(const std::string& name, const aggregate::Data& data) {
+    EXPECT_THAT(aggregate::Write(data, dir_.File(name)), IsOk());
+    return dir_.File(name);
+  }
+  std::string Text(const std::string& path, Optimiser format, BoltDialect dialect = BoltDialect::kOld) {
+    auto result = Optimise(path, {}, {.format = format, .binaries = {program_}, .dialect = dialect});
+    EXPECT_THAT(result, IsOk());
+    return result.ok() ? result->profiles[0].profile.text : "";
+  }
+  TempDir dir_;
+  std::string program_ = dir_.File("made");
+};
+
+TEST_F(AggregateWay, FormatsOfCountsAreTheSameAsFromTheRecording) {
+  const std::string data = Record("a.data", kBias, 3), counts = Write("a.agg", Load(data));
+  for (Optimiser format : {Optimiser::kProfgenUnsymbolized, Optimiser::kAutofdo}) EXPECT_EQ(Text(counts, format), Text(data, format));
+  // What entered 1104 and 1180 is known by its kind only: the call counts as from inside, which BOLT treats alike at entries.
+  EXPECT_EQ(Text(counts, Optimiser::kBolt), "B 1110 1104 3 3\nB 1120 1180 3 0\nB 1190 1125 3 3\nB 1250 1100 3 0\nF 1100 1110 3\nF 1104 1120 3\nF 1180 1190 3\n");
+  EXPECT_THAT(Text(counts, Optimiser::kBolt, BoltDialect::kNew), HasSubstr("T 1110 1104 ffffffffffffffff 3\n"));
+  EXPECT_THAT(Text(counts, Optimiser::kBolt, BoltDialect::kNew), HasSubstr("T ffffffffffffffff 1104 1120 3\n"));
+}
+
+TEST_F(AggregateWay, CodeEnteredByReturnsIsMarked) {
+  const std::string path = dir_.File("r.data");
+  {
+    MadeRecording recording(path);
+    recording.MapProgram(7, kBias, program_);
+    recording.Sample(7, Moved({{0x1140, 0x1104}, {0x1190, 0x1125, Kind::kRet}}, kBias));
+    recording.Sample(7, Moved({{0x1140, 0x1104}, {0x1110, 0x1125, Kind::kCond}}, kBias));
+  }
+  const std::string counts = Write("r.agg", Load(path));
+  EXPECT_THAT(Text(counts, Optimiser::kBolt), HasSubstr("F 1125 1140 1\nf 1125 1140 1\n"));
+  EXPECT_THAT(Text(counts, Optimiser::kBolt, BoltDialect::kLatest), HasSubstr("T fffffffffffffffd 1125 1140 1\n"));
+  EXPECT_EQ(Text(path, Optimiser::kBolt), Text(counts, Optimiser::kBolt));
+}
+
+TEST_F(AggregateWay, HostsWithDifferentLayoutsAddUp) {
+  aggregate::Data sum = Load(Record("a.data", kBias, 3));
+  ASSERT_THAT(sum.Add(Load(Record("b.data", kOtherBias, 2))), IsOk());
+  EXPECT_THAT(Text(Write("sum.agg", sum), Optimiser::kProfgenUnsymbolized), HasSubstr("\n110->104:5\n"));
+}
+
+TEST_F(AggregateWay, TablesReadIt) {
+  auto program = report::LoadProgram(Write("a.agg", Load(Record("a.data", kBias, 3))), {});
+  ASSERT_THAT(program, IsOk());
+  const report::Aggregate& aggregate = (*program)->aggregate;
+  EXPECT_EQ(aggregate.samples, 3u);
+  EXPECT_EQ(aggregate.branch_count, 12u);
+  EXPECT_EQ(aggregate.range_count, 9u);
+  EXPECT_EQ(aggregate.depth.rbegin()->first, 4u);
+  EXPECT_EQ((*program)->facts.cpu_ns, 3'000'000u) << "a millisecond each, of a clock event";
+  report::Table table = (*report::FindTable("functions"))->make(**program, {});
+  ASSERT_THAT(report::SelectFields(&table, "function,branches"), IsOk());
+  EXPECT_THAT(report::RenderCsv(table), HasSubstr("\"f\",6\n"));
+}
+
+TEST_F(AggregateWay, RefusalsSurviveIt) {
+  const std::string path = dir_.File("calls.data");
+  {
+    MadeRecording recording(path, MadeRecording::AsPerf(perfdata::kBranchUser | perfdata::kBranchAnyCall));
+    recording.MapProgram(7, kBias, program_);
+    recording.Sample(7, Moved(kStack, kBias));
+  }
+  EXPECT_THAT(Optimise(Write("calls.agg", Load(path)), {}, {.binaries = {program_}}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("record all branches")));
+}
+
+TEST_F(AggregateWay, WholeStacksAndSamplesAreGone) {
+  const std::string counts = Write("a.agg", Load(Record("a.data", kBias, 3)));
+  EXPECT_THAT(Optimise(counts, {}, {.format = Optimiser::kProfgen, .binaries = {program_}}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("profgen-unsymbolized")));
+  EXPECT_THAT(report::LoadProgram(counts, {.where = {"pid == 7"}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is an aggregate")));
+}
+
+// As `record --aggregate` does it.
+aggregate::Data Collected(const std::string& recording, report::CollectOptions options) {
+  std::optional<report::AggregateCollector> collector;
+  report::LoadOptions load{.classify = true, .observe = [&](report::Program& program) { return &collector.emplace(&program, options); }, .observe_only = true};
+  auto program = report::LoadProgram(recording, load);
+  EXPECT_THAT(program, IsOk());
+  EXPECT_THAT(collector->Finish(), IsOk());
+  auto data = aggregate::Read(options.path);
+  EXPECT_THAT(data, IsOk());
+  return data.ok() ? *data : aggregate::Data{};
+}
+
+TEST_F(AggregateWay, CollectingWhileRecordingGivesTheSame) {
+  const std::string path = Record("a.data", kBias, 3);
+  aggregate::Data collected = Collected(path, {.path = dir_.File("live.agg")}), loaded = Load(path);
+  EXPECT_EQ(aggregate::ToText(collected), aggregate::ToText(loaded));
+}
+
+TEST_F(AggregateWay, TimeSlicesStandApart) {
+  const std::string path = Record("a.data", kBias, 3);
+  // Samples are 1 ns apart from 1003 on; a second of the wall clock ends between the first and the second.
+  aggregate::Data data = Collected(path, {.path = dir_.File("live.agg"), .slice_ns = 1'000'000'000, .wall_offset_ns = 5'000'000'000 - 1004});
+  ASSERT_EQ(data.populations().size(), 2u);
+  EXPECT_EQ(data.populations().at("step/-/4").facts[aggregate::kSampleTotal], 1u);
+  EXPECT_EQ(data.populations().at("step/-/5").facts[aggregate::kSampleTotal], 2u);
+  EXPECT_EQ(data.populations().at("step/-/5").facts[aggregate::kCpuNs], 2'000'000u);
+}
+
+}  // namespace
+}  // namespace brink::exporter
