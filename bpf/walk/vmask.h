@@ -4,6 +4,7 @@
 #define BRINK_WALK_VMASK_H_
 
 #include "walk/vshuffle.h"
+#include "walk/vstring.h"
 
 /* Top bit set where the predicate holds. */
 WALK_INLINE __u64 walk_predicate(__u32 how, __u64 a, __u64 b, __u64 h)
@@ -278,6 +279,8 @@ WALK_GLOBAL int walk_vector(struct brink_walk *w, const struct brink_uop *u)
 		return walk_k_test(w, u);
 	case BRINK_VOP_FROM_MASK:
 		return walk_v_from_mask(w, u);
+	case BRINK_VOP_STRING:
+		return walk_v_string(w, u);
 	default:
 		return walk_stop(w, BRINK_STOP_UNSUPPORTED);
 	}

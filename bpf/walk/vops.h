@@ -38,8 +38,13 @@ enum brink_vop {
 	BRINK_VOP_UNKNOWN_STORE = 144,	/* msh bytes of memory become unknown */
 	BRINK_VOP_TO_MASK = 145,	/* mask dst = top bits of b's elements */
 	BRINK_VOP_FROM_MASK = 146,	/* elements of dst = all ones where mask src */
+	BRINK_VOP_STRING = 147,	/* pcmpistri and its kin; aux: BRINK_STR_*; the result goes to rcx or to dst */
 	BRINK_VOP_MAX
 };
+
+#define BRINK_STR_EXPLICIT 1	/* lengths in rax and rdx, not by an end mark */
+#define BRINK_STR_MASK 2	/* the result is a mask in a vector register, not an index */
+#define BRINK_STR_WIDE 4	/* the lengths are 64 bits wide */
 
 enum brink_vlane {
 	BRINK_VL_AND, BRINK_VL_ANDN, BRINK_VL_OR, BRINK_VL_XOR,

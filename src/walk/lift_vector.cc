@@ -22,6 +22,7 @@ enum class Form : uint8_t {
   kUpper,
   kLow,       // movlps, movsd, movss: part of a register
   kHigh,
+  kString,    // pcmpistri and its kin
 };
 
 struct Row {
@@ -74,6 +75,8 @@ constexpr Row kRows[] = {
     {ZYDIS_MNEMONIC_VPTERNLOGD, Form::kTernary, 0, 2}, {ZYDIS_MNEMONIC_VPTERNLOGQ, Form::kTernary, 0, 3},
     BOTH(PMOVMSKB, Form::kMaskOut, 0, 0), BOTH(MOVMSKPS, Form::kMaskOut, 0, 2), BOTH(MOVMSKPD, Form::kMaskOut, 0, 3),
     BOTH(MOVD, Form::kGpr, 0, 2), BOTH(MOVQ, Form::kGpr, 0, 3), BOTH(PTEST, Form::kTest, 0, 0),
+    BOTH(PCMPISTRI, Form::kString, 0, 0), BOTH(PCMPISTRM, Form::kString, BRINK_STR_MASK, 0), BOTH(PCMPESTRI, Form::kString, BRINK_STR_EXPLICIT, 0),
+    BOTH(PCMPESTRM, Form::kString, BRINK_STR_EXPLICIT | BRINK_STR_MASK, 0),
     {ZYDIS_MNEMONIC_VPBROADCASTB, Form::kBroadcast, 0, 0}, {ZYDIS_MNEMONIC_VPBROADCASTW, Form::kBroadcast, 0, 1}, {ZYDIS_MNEMONIC_VPBROADCASTD, Form::kBroadcast, 0, 2},
     {ZYDIS_MNEMONIC_VPBROADCASTQ, Form::kBroadcast, 0, 3}, {ZYDIS_MNEMONIC_VBROADCASTSS, Form::kBroadcast, 0, 2}, {ZYDIS_MNEMONIC_VBROADCASTSD, Form::kBroadcast, 0, 3},
     {ZYDIS_MNEMONIC_VZEROUPPER, Form::kUpper, 0, 0}, {ZYDIS_MNEMONIC_VZEROALL, Form::kUpper, 1, 0},
@@ -327,6 +330,11 @@ bool VectorLift::Lift() {
     case Form::kTest:
       u_.op = BRINK_VOP_TEST;
       return Vector(0, &u_.src2) && Source(1, legacy_);
+    case Form::kString:
+      u_.op = BRINK_VOP_STRING;
+      u_.aux = static_cast<uint8_t>(row_.aux | (d_.insn.operand_width == 64 ? BRINK_STR_WIDE : 0));
+      u_.dst = 0;  // xmm0, where a mask goes
+      return Imm(2) && Vector(0, &u_.src2) && Source(1, false);
     default: return Part();
   }
 }

@@ -93,7 +93,7 @@ class Bench:
            f"--instrumentation-file={self.path('truth.fdata')}")
         sh(self.path("sqlite-boltinstr"), self.args.rounds)
         log = self.record(target, self.path("bolt.data"))
-        done = sh(f"{LLVM}/perf2bolt", target, "-p", self.path("bolt.data"), "-o", self.path("brink.fdata"), "-nl")
+        done = sh(f"{LLVM}/perf2bolt", target, "-p", self.path("bolt.data"), "-o", self.path("brink.fdata"))
         truth, mine = fdata.load(self.path("truth.fdata")), fdata.load(self.path("brink.fdata"))
         result = {"perf2bolt": [l for l in (done.stdout + done.stderr).splitlines() if "PERF2BOLT" in l][-8:], "record": log.splitlines()[-12:]}
         result["overlap_binary"] = fdata.overlap(fdata.flat(truth, fdata.inside), fdata.flat(mine, fdata.inside))

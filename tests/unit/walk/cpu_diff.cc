@@ -46,7 +46,8 @@ class Diff {
       const uint64_t v = Random() % 4 ? Random() : Interesting();
       std::memcpy(pool_.data() + i, &v, 8);
     }
-    vectors_ = options.family == DiffOptions::Family::kVector && HasAvx512();
+    vectors_ = options.family != DiffOptions::Family::kInteger && HasAvx512();
+    strings_ = options.family == DiffOptions::Family::kString;
   }
 
   void Run() {
@@ -144,7 +145,22 @@ class Diff {
       for (uint64_t& known : c->line_known) known = Random() % 2 ? ~uint64_t{0} : Random() | Random() | Random();
       for (uint64_t& unk : c->k_unk) unk = Random() % 3 ? 0 : Random() & Random();
     }
+    if (strings_) FillStrings(c);
     Place(insn, c);
+  }
+
+  // Few different characters, so that matches and ends of strings are frequent; lengths about the size of a register.
+  void FillStrings(Case* c) {
+    const bool words = Random() & 1;
+    const uint8_t base = Random() & 1 ? 0 : 0x7e;
+    auto draw = [&](uint8_t* at, size_t size) {
+      for (size_t i = 0; i < size; ++i) at[i] = words && (i & 1) ? 0 : static_cast<uint8_t>(base + Random() % 6);
+      if (Random() % 2) at[Random() % size] = 0;
+    };
+    for (auto& z : c->cpu.zmm) draw(z, 16);
+    for (size_t i = 0; i + 16 <= kBuffer; i += 16) draw(c->memory + i, 16);
+    c->cpu.gpr[0] = Random() % 40 - 20;
+    c->cpu.gpr[2] = Random() % 40 - 20;
   }
 
   // Walks the instruction. True when it was executed whole.
@@ -344,6 +360,7 @@ class Diff {
   std::vector<uint8_t> pool_ = std::vector<uint8_t>(1 << 16);
   uint8_t* buffer_ = nullptr;
   bool vectors_ = false;
+  bool strings_ = false;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace brink::walk_test {
 struct DiffOptions {
   uint64_t seed = 1;
   uint64_t cases = 100'000;  // comparisons to make
-  enum class Family { kInteger, kVector } family = Family::kInteger;
+  enum class Family { kInteger, kVector, kString } family = Family::kInteger;
 };
 
 struct DiffResult {

@@ -43,5 +43,14 @@ TEST(CpuDiff, VectorInstructionsAgreeWithTheCpu) {
   EXPECT_GE(result.cases, Cases(60'000));
 }
 
+TEST(CpuDiff, StringComparisonsAgreeWithTheCpu) {
+  if (!HasAvx512()) GTEST_SKIP() << "needs a CPU with AVX-512 (F, BW, VL, DQ)";
+  const DiffResult result = RunDiff({.seed = Seed(), .cases = Cases(12'000), .family = DiffOptions::Family::kString});
+  Report(result);
+  EXPECT_EQ(result.wrong, 0u) << result.first_wrong;
+  EXPECT_GE(result.cases, Cases(12'000));
+  EXPECT_GT(result.known, result.cases / 4);
+}
+
 }  // namespace
 }  // namespace brink::walk_test

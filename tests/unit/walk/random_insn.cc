@@ -18,6 +18,18 @@ void InsnSource::Draw(uint8_t* bytes) {
   uint8_t prefix[8];
   int n = 0;
   const uint64_t pick = random_();
+  if (family_ == DiffOptions::Family::kString) {  // pcmpestrm, pcmpestri, pcmpistrm, pcmpistri
+    const auto opcode = static_cast<uint8_t>(0x60 | (pick >> 8 & 3));
+    if (pick & 1) {
+      const uint8_t vex[] = {0xc4, static_cast<uint8_t>((bytes[1] & 0xe0) | 3), static_cast<uint8_t>(0x79 | (pick >> 10 & 0x80)), opcode};
+      std::memcpy(bytes, vex, sizeof vex);
+      return;
+    }
+    const uint8_t legacy[] = {0x66, static_cast<uint8_t>(0x40 | (pick >> 12 & 15)), 0x0f, 0x3a, opcode};
+    std::memmove(bytes + sizeof legacy, bytes, 16 - sizeof legacy);
+    std::memcpy(bytes, legacy, sizeof legacy);
+    return;
+  }
   if (family_ == DiffOptions::Family::kVector && pick % 100 < 75) {
     if (pick % 100 < 30) {  // VEX
       if (pick >> 20 & 1) {
@@ -92,7 +104,7 @@ bool InsnSource::Accept(RandomInsn* insn) {
   const auto lifted = lifter_.One({insn->bytes, 15});
   if (!lifted || IsBranch(lifted->uop.op)) return false;
   const bool vector = lifted->uop.op >= BRINK_OP_VECTOR || (lifted->uop.op == BRINK_OP_CLOBBER && lifted->uop.aux);
-  if (vector != (family_ == DiffOptions::Family::kVector)) return false;
+  if (vector != (family_ != DiffOptions::Family::kInteger)) return false;
   // Pure effects are many encodings with little to compare; a tenth of them is kept.
   if (lifted->uop.op == BRINK_OP_CLOBBER && random_() % 10 != 0) return false;
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, insn->bytes, 15, &insn->decoded, insn->operands))) return false;
