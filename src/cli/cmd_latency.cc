@@ -7,6 +7,8 @@
 #include "cli/commands.h"
 #include "cli/interleave.h"
 #include "cli/latency_options.h"
+#include "latency/actions.h"
+#include "latency/blame_session.h"
 #include "latency/cyclic_json.h"
 #include "latency/cyclic_text.h"
 #include "latency/outputs.h"
@@ -50,12 +52,36 @@ class LatencyCommand : public Command {
     ASSIGN_OR_RETURN(Config config, latency::Resolve(request_, latency::Machine::Read()));
     latency::RunHooks hooks;
     Document document;
+    std::unique_ptr<latency::BlameSession> blame;
+    if (outputs_.blame) {
+      ASSIGN_OR_RETURN(blame, StartBlame(config, &hooks));
+    }
     ASSIGN_OR_RETURN(document.result, latency::RunMeasurement(config, hooks, OwnCommandLine()));
+    if (blame) {
+      document.spikes = blame->TakeReports();
+      document.tail_paths = FoldPaths(document.spikes);
+      for (std::string& notice : blame->Notices()) document.result.notices.push_back(std::move(notice));
+    }
     RETURN_IF_ERROR(Write(config, document));
     return StatusOf(config, document);
   }
 
  private:
+  StatusOr<std::unique_ptr<latency::BlameSession>> StartBlame(const Config& config, latency::RunHooks* hooks) {
+    ASSIGN_OR_RETURN(actions_, latency::ThresholdActions::Parse(outputs_.on_threshold));
+    latency::BlameOptions options;
+    options.limit_ns = outputs_.blame_above_ns;
+    options.on_spike = [this](const latency::SpikeReport& spike) { actions_.Run(spike); };
+    ASSIGN_OR_RETURN(auto blame, latency::BlameSession::Start(options));
+    latency::BlameSession* session = blame.get();
+    hooks->observer = [session, policy = config.policy](const latency::ThreadConfig& thread) { return session->Observe(thread, policy); };
+    hooks->tick = [session, this](bool) {
+      session->Tick();
+      return !actions_.stop();
+    };
+    return blame;
+  }
+
   Status Write(const Config& config, const Document& document) {
     bool cyclic = config.format == Format::kCyclictest;
     std::string text;
@@ -64,7 +90,7 @@ class LatencyCommand : public Command {
       case Format::kJson: text = ResultJson(document); break;
       case Format::kCsv: text = ResultCsv(document); break;
       case Format::kText:
-        text = ResultText(document);
+        text = ResultText(document, static_cast<size_t>(std::max<int64_t>(outputs_.max_spikes, 0)));
         if (config.histogram && config.histfile.empty()) text += HistogramText(document.result, config.histogram, config.histogram_all, outputs_.old_histogram);
         if (config.spike) text += SpikeText(document.result);
         break;
@@ -115,6 +141,7 @@ class LatencyCommand : public Command {
     return kDone;
   }
 
+  latency::ThresholdActions actions_;
   latency::Request request_;
   LatencyOutputs outputs_;
   CommandSpec spec_{

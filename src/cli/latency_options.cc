@@ -121,6 +121,16 @@ void AddOwn(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
       {.name = "save", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as JSON, for brink latency report.", .set = StoreString(&outputs->save)},
       {.name = "plot", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Histogram as a picture: FILE.svg, FILE.html or FILE.png; a line for each CPU.", .set = StoreString(&outputs->plot)},
       {.name = "old-histogram", .group = "Output", .help = "-h and -H as cyclictest 2.6 and older print them: empty buckets too, and a line of totals.", .set = StoreFlag(&outputs->old_histogram)},
+      {.name = "blame", .value = Value::kOptional, .meta = "US", .group = "Reasons", .help = "Split every wake-up and explain each that was later than US (100 without it). Needs BPF rights.", .set = [outputs](std::string_view v) -> Status {
+         outputs->blame = true;
+         if (v.empty()) return OkStatus();
+         ASSIGN_OR_RETURN(int64_t us, ParseInt(v));
+         if (us < 0) return InvalidArgument("a limit is not negative");
+         outputs->blame_above_ns = us * 1000;
+         return OkStatus();
+       }},
+      {.name = "on-threshold", .value = Value::kRequired, .meta = "ACTION", .group = "Reasons", .help = "What to do when a wake-up is explained; repeatable, in this order: stop, continue, trace,\nsignal:NUM:PID, exec:COMMAND (the report is its standard input). At most ten a second.", .set = AppendString(&outputs->on_threshold)},
+      {.name = "max-spikes", .value = Value::kRequired, .meta = "N", .group = "Reasons", .help = "Reports printed, the worst first; 10 without it. --save keeps up to 1000.", .set = StoreInt(&outputs->max_spikes)},
       {.name = "fail-above", .value = Value::kRequired, .meta = "US", .group = "Measurement", .help = "Exit with status 4 when a sample was above US.", .set = StoreInt(&r->fail_above_us)},
       {.name = "warm-up", .value = Value::kRequired, .meta = "TIME", .group = "Measurement", .help = "Samples of the first TIME are not counted.", .set = StoreDuration(&r->warm_up_ns, 1'000'000'000)},
       {.name = "finish", .value = Value::kRequired, .meta = "first|all", .group = "Measurement", .help = "End with the first thread that is done (the default), or when all are.", .set = [r](std::string_view v) -> Status {

@@ -13,6 +13,10 @@ namespace brink::cli {
 struct LatencyOutputs {
   std::string save, plot;
   bool old_histogram = false;  // 2.4's form of the histogram
+  bool blame = false;
+  int64_t blame_above_ns = 100'000;
+  int64_t max_spikes = 10;     // reports printed
+  std::vector<std::string> on_threshold;
 };
 
 // Appends the options; they write to `request` and `outputs`, which must outlive the table.

@@ -17,7 +17,8 @@ struct Document {
   std::vector<std::string> tail_paths;  // folded, "a;b;c 7"
 };
 
-std::string ResultText(const Document& document);
+// At most `max_spikes` reports.
+std::string ResultText(const Document& document, size_t max_spikes = 10);
 // One line of JSON, schema "brink.latency.v1".
 std::string ResultJson(const Document& document);
 StatusOr<Document> ParseResultJson(std::string_view text);

@@ -58,7 +58,7 @@ std::string ThreadTail(const ThreadResult& thread) {
 
 }  // namespace
 
-std::string ResultText(const Document& document) {
+std::string ResultText(const Document& document, size_t max_spikes) {
   const Result& result = document.result;
   std::string what = document.kind == "busy" ? "stolen time" : document.kind == "watch" ? "wake-up latency of observed threads" : "wake-up latency";
   std::string out = absl::StrFormat("%s, us", what);
@@ -69,9 +69,10 @@ std::string ResultText(const Document& document) {
   AppendParts(&out, result);
   AppendRemarks(&out, result);
   if (result.broke) absl::StrAppendFormat(&out, "limit broken by thread %d: %d %s\n", result.broke->tid, result.broke->value, result.unit_ns == 1 ? "ns" : "us");
-  for (const SpikeReport& spike : document.spikes) out += "\n" + SpikeText(spike);
+  for (size_t i = 0; i < document.spikes.size() && i < max_spikes; ++i) out += "\n" + SpikeText(document.spikes[i]);
+  if (document.spikes.size() > max_spikes) absl::StrAppendFormat(&out, "\n%d more late wake-ups are explained (--max-spikes)\n", document.spikes.size() - max_spikes);
   if (!document.tail_paths.empty()) out += "\npaths of late wake-ups, with their number\n";
-  for (const std::string& path : document.tail_paths) out += "  " + path + "\n";
+  for (size_t i = 0; i < document.tail_paths.size() && i < max_spikes; ++i) out += "  " + EscapeForTerminal(document.tail_paths[i]) + "\n";
   return out;
 }
 

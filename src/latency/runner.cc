@@ -270,7 +270,11 @@ void Measurement::Watch(RunSignals& signals) {
     }
     PrintVerbose();
     Frame(false);
-    if (hooks_.tick) hooks_.tick(false);
+    if (hooks_.tick && !hooks_.tick(false)) {
+      const char* none = nullptr;
+      state_.ended_by.compare_exchange_strong(none, "threshold");
+      state_.stop = true;
+    }
   }
 }
 

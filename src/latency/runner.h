@@ -14,7 +14,8 @@ namespace brink::latency {
 struct RunHooks {
   std::function<std::unique_ptr<WakeObserver>(const ThreadConfig&)> observer;  // may be empty
   // Called in the display thread every 10 ms and once at the end, before the result is made.
-  std::function<void(bool last)> tick;
+  // False ends the run.
+  std::function<bool(bool last)> tick;
   BreakHook* break_hook = nullptr;
 };
 

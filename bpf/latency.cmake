@@ -1,0 +1,1 @@
+brink_bpf_object(latency latency_irq.bpf.c latency_sched.bpf.c)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* Wake-ups and switches: the split of a measured thread's lateness, and who had its CPU. */
+#include "lib/latency.h"
+
+/* The current task, which was interrupted (AT_WAKING) or gives way (AT_SWITCH). */
+lat_inline void lat_capture(void *ctx, struct brink_lat_cpu *cpu, __u32 at, __u64 now)
+{
+	struct brink_lat_capture *capture = &cpu->capture[at];
+	struct brink_snapshot_slot *slot;
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 i, nr;
+
+	capture->when = now;
+	capture->tid = id;
+	capture->tgid = id >> 32;
+	capture->cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(capture->comm, sizeof(capture->comm));
+	capture->kernel_bytes = bpf_get_stack(ctx, capture->kernel_stack, sizeof(capture->kernel_stack), 0);
+	capture->user_bytes = capture->tgid ? bpf_get_stack(ctx, capture->user_stack, sizeof(capture->user_stack), BPF_F_USER_STACK) : 0;
+	capture->branches = 0;
+	if (!lat_cfg.snapshots)
+		return;
+	slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * 2 + at];
+	if (slot->bytes < 0) {
+		capture->branches = slot->bytes;
+		return;
+	}
+	nr = (__u64)slot->bytes / sizeof(struct brink_branch);
+	if (nr > BRINK_MAX_HW_BRANCHES)
+		nr = BRINK_MAX_HW_BRANCHES;
+	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr)
+			break;
+		capture->entries[i] = slot->entries[i];
+	}
+	capture->branches = nr;
+}
+
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(lat_sched_waking, struct task_struct *task)
+{
+	struct brink_lat_slot *slot = lat_slot_of(task->pid);
+	struct brink_lat_cpu *cpu;
+	__u64 now;
+
+	if (!slot || !slot->deadline)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (slot->waking) {
+		slot->rewaking = now;
+		return 0;
+	}
+	cpu = lat_cpu();
+	if (!cpu)
+		return 0;
+	slot->irq = cpu->irq_start;
+	slot->waking_in_irq = cpu->irq_start != 0;
+	slot->waking_cpu = bpf_get_smp_processor_id();
+	slot->waker_tid = bpf_get_current_pid_tgid();
+	slot->waking = now;
+	if (now > slot->deadline && now - slot->deadline > slot->limit)
+		lat_capture(ctx, cpu, BRINK_LAT_AT_WAKING, now);
+	return 0;
+}
+
+lat_inline void lat_switched_out(struct brink_lat_slot *slot, __u64 now, unsigned int state)
+{
+	slot->out = now;
+	slot->out_state = state;
+	slot->rewaking = 0;
+}
+
+lat_inline void lat_switched_in(void *ctx, struct brink_lat_cpu *cpu, struct brink_lat_slot *slot, __u64 now)
+{
+	if (!slot->waking)
+		return;
+	if (!slot->first_in) {
+		slot->first_in = now;
+		slot->wait = now - slot->waking;
+	} else if (slot->out_state && slot->rewaking >= slot->out) {
+		slot->blocked += slot->rewaking - slot->out;
+		slot->wait += now - slot->rewaking;
+	} else {
+		slot->wait += now - slot->out;
+	}
+	slot->last_in = now;
+	slot->in_cpu = bpf_get_smp_processor_id();
+	slot->switches++;
+	if (slot->deadline && now > slot->deadline && now - slot->deadline > slot->limit)
+		lat_capture(ctx, cpu, BRINK_LAT_AT_SWITCH, now);
+}
+
+/* The task's time on the CPU is over: one event. */
+lat_inline void lat_log_task(struct brink_lat_cpu *cpu, struct task_struct *prev, __u64 now)
+{
+	struct brink_lat_event *event;
+	__u64 reclaim = cpu->reclaim_ns;
+
+	if (cpu->reclaim_start)
+		reclaim += now - cpu->reclaim_start;
+	if (cpu->task_start) {
+		event = lat_append(cpu, BRINK_LAT_TASK, prev->pid, cpu->task_start, now);
+		event->aux = prev->tgid;
+		event->faults = cpu->faults;
+		event->reclaim_us = reclaim / 1000;
+		event->work = cpu->work;
+		bpf_probe_read_kernel(event->comm, sizeof(event->comm), ((struct task_struct___lat *)prev)->comm);
+	}
+	cpu->task_start = now;
+	cpu->faults = 0;
+	cpu->reclaim_start = 0;
+	cpu->reclaim_ns = 0;
+	cpu->work = 0;
+}
+
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(lat_sched_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	struct brink_lat_slot *slot;
+	struct brink_lat_cpu *cpu;
+	__u64 now;
+
+	if (lat_cfg.snapshots)
+		lat_take_snapshot(1);
+	cpu = lat_cpu();
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	slot = lat_slot_of(next->pid);
+	if (slot)
+		lat_switched_in(ctx, cpu, slot, now);
+	slot = lat_slot_of(prev->pid);
+	if (slot)
+		lat_switched_out(slot, now, preempt ? 0 : prev_state);
+	lat_log_task(cpu, prev, now);
+	return 0;
+}
+
+SEC("?tp_btf/sched_migrate_task")
+int BPF_PROG(lat_sched_migrate_task, struct task_struct *task, int dest)
+{
+	struct brink_lat_slot *slot = lat_slot_of(task->pid);
+	struct brink_lat_cpu *cpu;
+	struct brink_lat_event *event;
+	__u64 now;
+
+	if (!slot)
+		return 0;
+	slot->migrations++;
+	cpu = lat_cpu();
+	now = bpf_ktime_get_ns();
+	if (cpu) {
+		event = lat_append(cpu, BRINK_LAT_MIGRATE, task->pid, now, now);
+		event->aux = dest;
+	}
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The log that the latency programs keep of each CPU, and the slots of measured threads. Everything is written by the
+ * CPU it is about; readers in user space tolerate a torn last event.
+ */
+#ifndef BRINK_BPF_LIB_LATENCY_H_
+#define BRINK_BPF_LIB_LATENCY_H_
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "brink/abi/latency.h"
+#include "brink/abi/snapshot.h"
+#include "brink_sched.h"
+
+__weak const volatile struct brink_lat_config lat_cfg = {};
+
+/* Sizes are set before load: one entry a CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_lat_cpu);
+} lat_cpus SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BRINK_LAT_SLOTS);
+	__type(key, __u32);
+	__type(value, struct brink_lat_slot);
+} lat_slots SEC(".maps") __weak;
+
+/* tid -> slot */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BRINK_LAT_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} lat_threads SEC(".maps") __weak;
+
+/* Branches before the interrupt (even) and the switch (odd) that this CPU handled last. */
+__weak struct brink_snapshot_slot lat_snapshots[2 * BRINK_SNAPSHOT_CPUS] = {};
+
+#define lat_inline static inline __attribute__((always_inline))
+
+/* First thing in a program: every call and branch before the helper pushes an entry out. */
+lat_inline void lat_take_snapshot(__u32 which)
+{
+	struct brink_snapshot_slot *slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * 2 + which];
+
+	slot->bytes = bpf_get_branch_snapshot(slot->entries, sizeof(slot->entries), 0);
+}
+
+lat_inline struct brink_lat_cpu *lat_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&lat_cpus, &cpu);
+}
+
+lat_inline struct brink_lat_slot *lat_slot_of(__u32 tid)
+{
+	__u32 *index = bpf_map_lookup_elem(&lat_threads, &tid);
+
+	if (!index)
+		return 0;
+	return bpf_map_lookup_elem(&lat_slots, index);
+}
+
+/* Programs on a CPU interrupt each other: the place is taken first, then written. */
+lat_inline struct brink_lat_event *lat_append(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u64 start, __u64 end)
+{
+	__u64 at = __sync_fetch_and_add(&cpu->head, 1);
+	struct brink_lat_event *event = &cpu->events[at & (BRINK_LAT_EVENTS - 1)];
+
+	event->start = start;
+	event->end = end;
+	event->busy = end - start;
+	event->work = 0;
+	event->kind = kind;
+	event->id = id;
+	event->aux = 0;
+	event->count = 1;
+	event->faults = 0;
+	event->reclaim_us = 0;
+	event->comm[0] = 0;
+	return event;
+}
+
+/* Interrupts: one that follows its like within 50 us, with at most two others logged between, joins it. */
+#define LAT_JOIN_NS 50000
+lat_inline void lat_log_irq(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u64 start, __u64 end)
+{
+	struct brink_lat_event *event;
+	__u32 back;
+
+	for (back = 1; back <= 3; back++) {
+		event = &cpu->events[(cpu->head - back) & (BRINK_LAT_EVENTS - 1)];
+		if (event->kind != kind || event->id != id || event->end > start || start - event->end > LAT_JOIN_NS)
+			continue;
+		event->end = end;
+		event->busy += end - start;
+		event->count++;
+		return;
+	}
+	lat_append(cpu, kind, id, start, end);
+}
+
+#endif /* BRINK_BPF_LIB_LATENCY_H_ */

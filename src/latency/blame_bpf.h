@@ -1,0 +1,64 @@
+// The latency programs in the kernel: loaded, attached, their maps mapped into this process.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "brink/abi/latency.h"
+
+struct latency_bpf;
+
+namespace brink {
+class HeldEvents;
+}
+
+namespace brink::latency {
+
+struct BpfOptions {
+  bool snapshots = true;   // branch snapshots where the machine has them
+  bool heartbeat = true;   // a timer of 1 ms on every CPU, so that the silence of all of them means something
+  brink_lat_config watch = {};  // the watch_* fields and block_limit
+};
+
+// One owner; readers of the maps in any thread.
+class LatencyBpf {
+ public:
+  static StatusOr<std::unique_ptr<LatencyBpf>> Start(const BpfOptions& options);
+  ~LatencyBpf();
+
+  size_t cpus() const { return cpu_count_; }
+  const brink_lat_cpu& cpu(size_t index) const { return cpus_[index]; }
+  brink_lat_slot& slot(size_t index) { return slots_[index]; }
+  // The next free slot is the thread's from now on. Called by the thread or by its starter.
+  StatusOr<size_t> Register(pid_t tid);
+  Status Unregister(pid_t tid);
+
+  bool snapshots() const { return held_ != nullptr; }
+  const std::string& why_no_snapshots() const { return why_no_snapshots_; }
+  bool heartbeat() const { return !beats_.empty(); }
+  // Tracepoints that this kernel lacks, and what is missing for it.
+  const std::vector<std::string>& missing() const { return missing_; }
+
+ private:
+  LatencyBpf() = default;
+  Status Load(const BpfOptions& options);
+  Status MapMemory();
+  void StartHeartbeat();
+
+  struct latency_bpf* skeleton_ = nullptr;
+  size_t cpu_count_ = 0;
+  const brink_lat_cpu* cpus_ = nullptr;
+  brink_lat_slot* slots_ = nullptr;
+  size_t cpus_bytes_ = 0, slots_bytes_ = 0;
+  std::atomic<size_t> next_slot_{0};
+  std::unique_ptr<HeldEvents> held_;
+  std::string why_no_snapshots_;
+  std::vector<UniqueFd> beats_;
+  std::vector<std::string> missing_;
+};
+
+}  // namespace brink::latency

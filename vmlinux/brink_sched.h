@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the latency programs read of tasks and work (CO-RE), beside brink_task.h. */
+#ifndef BRINK_VMLINUX_SCHED_H_
+#define BRINK_VMLINUX_SCHED_H_
+
+#include "brink_task.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* Second view of the same structure. */
+struct task_struct___lat {
+	char comm[16];
+	int wake_cpu;
+};
+
+struct work_struct {
+	void *func;
+};
+
+#pragma clang attribute pop
+
+#endif /* BRINK_VMLINUX_SCHED_H_ */
