@@ -62,6 +62,11 @@ std::vector<std::string> KernelFrames(const brink_lat_capture& capture, const Na
   std::vector<std::string> frames;
   for (int i = 0; i < BRINK_LAT_STACK && i * 8 < capture.kernel_bytes; ++i) {
     std::string name = names.kernel ? names.kernel(capture.kernel_stack[i]) : "";
+    // The way into the program is no part of the story.
+    if (name.starts_with("bpf_trace_run") || name.starts_with("__traceiter") || name.starts_with("__bpf_trace")) {
+      frames.clear();
+      continue;
+    }
     frames.push_back(name.empty() ? absl::StrFormat("0x%x", capture.kernel_stack[i]) : name);
   }
   return frames;
@@ -297,6 +302,7 @@ class Explanation {
     auto hit = Interrupted(frames);
     r_.kernel_stack = timer && hit ? *hit : frames;
     for (int i = 0; i < BRINK_LAT_STACK && i * 8 < capture.user_bytes; ++i) {
+      if (!capture.user_stack[i]) continue;  // a broken frame chain
       std::string name = names_.user ? names_.user(capture.tgid, capture.user_stack[i]) : "";
       r_.user_stack.push_back(name.empty() ? absl::StrFormat("0x%x", capture.user_stack[i]) : name);
     }
