@@ -171,6 +171,8 @@ void BlameSession::Tick() {
   for (size_t i = 0; i < kPool; ++i) {
     Parcel& parcel = pool_[i];
     if (parcel.state.load(std::memory_order_acquire) != 2) continue;
+    // Behind the parcel: this thread may have been throttled together with the measured one.
+    throttle_.Read(NowNs(CLOCK_MONOTONIC));
     SpikeReport report = Explain(Complete(parcel), names);
     parcel.state.store(0, std::memory_order_release);
     if (options_.on_spike) options_.on_spike(report);
