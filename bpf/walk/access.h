@@ -22,6 +22,7 @@ WALK_INLINE int walk_may_by(const struct brink_walk *w, __u32 i, __u64 address, 
 WALK_INLINE int walk_not_permitted(struct brink_walk *w, __u64 address)
 {
 	w->fault_address = address;
+	w->denied = 1;
 	return walk_stop(w, BRINK_STOP_FAULT);
 }
 

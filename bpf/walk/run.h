@@ -50,6 +50,7 @@ WALK_INLINE void walk_begin(struct brink_walk *w, const struct brink_walk_config
 	w->validated = 0;
 	w->code_pages = 0;
 	w->mm = 0;
+	w->denied = 0;
 	for (i = BRINK_WREG_ZERO; i < BRINK_WREG_K0; i++) {
 		w->reg[i].val = 0;
 		w->reg[i].unk = i == BRINK_WREG_FS || i == BRINK_WREG_GS ? ~0ull : 0;

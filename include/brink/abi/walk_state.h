@@ -145,7 +145,7 @@ struct brink_walk {
 	__u64 vma_born_ns;
 	__u32 vma_next;
 	__u32 vma_last[2];	/* used last for a store [1], for code [0] */
-	__u32 vma_reserved;
+	__u32 denied;		/* with FAULT: the mapping does not permit it, so bringing the page in does not help */
 	struct brink_walk_vma vma[BRINK_WALK_VMAS];
 	__u64 node[32];		/* scratch: a node of the kernel's maple tree */
 };
@@ -196,6 +196,7 @@ BRINK_ABI_FIELD(struct brink_walk, mm, 29504, 8);
 BRINK_ABI_FIELD(struct brink_walk, vma_seq, 29512, 8);
 BRINK_ABI_FIELD(struct brink_walk, vma_next, 29536, 4);
 BRINK_ABI_FIELD(struct brink_walk, vma_last, 29540, 8);
+BRINK_ABI_FIELD(struct brink_walk, denied, 29548, 4);
 BRINK_ABI_FIELD(struct brink_walk, vma, 29552, 192);
 BRINK_ABI_FIELD(struct brink_walk, node, 29744, 256);
 BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 30000);
