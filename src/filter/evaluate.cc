@@ -128,11 +128,9 @@ class Evaluator {
   }
 
   std::vector<std::string_view> Names(Field field) {
-    auto of = [](const std::optional<std::string_view>& text) {
-      return text ? std::vector<std::string_view>{*text} : std::vector<std::string_view>{};
-    };
+    auto of = [](std::span<const std::string_view> texts) { return std::vector<std::string_view>(texts.begin(), texts.end()); };
     switch (field) {
-      case Field::kComm: return of(sample_.comm);
+      case Field::kComm: return sample_.comm ? std::vector<std::string_view>{*sample_.comm} : std::vector<std::string_view>{};
       case Field::kCgroupPath: return of(sample_.cgroup_path);
       case Field::kContainer: return of(sample_.container);
       case Field::kPod: return of(sample_.pod);

@@ -153,6 +153,10 @@ bool ReadsRecord(const Expr& expr) {
 bool ReadsField(const Expr& expr, Field field) {
   return Any(expr, [&](const Node& n) { return IsTest(n) && n.field == field; });
 }
+bool ReadsCgroupNames(const Expr& expr) {
+  return ReadsField(expr, Field::kCgroupPath) || ReadsField(expr, Field::kContainer) || ReadsField(expr, Field::kPod);
+}
+
 bool ReadsSample(const Expr& expr) {
   return Any(expr, [](const Node& n) { return IsTest(n) && !Info(n.field).of_record; });
 }

@@ -94,6 +94,8 @@ std::string ToString(const Expr& expr);
 bool ReadsRecord(const Expr& expr);
 bool ReadsField(const Expr& expr, Field field);
 bool ReadsSample(const Expr& expr);
+// Whether the sample's cgroup must be named: its path, its container or its pod.
+bool ReadsCgroupNames(const Expr& expr);
 
 // Whether some input makes the tree true. Exact for trees of moderate size; "true" where deciding would take too long.
 bool Satisfiable(const Expr& expr);

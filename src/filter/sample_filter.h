@@ -23,7 +23,9 @@ struct SampleView {
   std::optional<uint32_t> pid, tid, cpu, uid;
   std::optional<uint64_t> time_ns, cgroup_id, ip;
   uint64_t first_time_ns = 0;  // of the recording: `elapsed` counts from here
-  std::optional<std::string_view> comm, cgroup_path, container, pod;
+  std::optional<std::string_view> comm;
+  // Any of several names may fit; empty: not known; one empty text: there is none.
+  std::span<const std::string_view> cgroup_path, container, pod;
   std::span<const uint64_t> external;  // by slot
   uint32_t external_known = 0;         // bit per slot
 };

@@ -7,6 +7,7 @@
 
 #include "aggregate/file.h"
 #include "base/strings.h"
+#include "container/cgroup_names.h"
 #include "filter/sample_filter.h"
 #include "report/aggregate_io.h"
 #include "report/feed.h"
@@ -50,6 +51,7 @@ class Loader {
   Status Run(std::unique_ptr<perfdata::Reader> reader, const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
     needs_kinds_ = options_.classify || options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
+    if (filter::ReadsCgroupNames(filter_.expr())) cgroups_.emplace(ResolverOptions{}, /*live=*/false);
     if (options_.brbe_model) {
       ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
       model_.emplace(std::move(model));
@@ -90,7 +92,10 @@ class Loader {
  private:
   void Apply(const perfdata::Record& record) {
     ApplyRecord(record, &program_.spaces);
-    if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) program_.cgroups[cgroup->id] = std::string(cgroup->path);
+    if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) {
+      program_.cgroups[cgroup->id] = std::string(cgroup->path);
+      if (cgroups_) cgroups_->Learn(cgroup->id, cgroup->path);
+    }
     const auto* mmap = std::get_if<perfdata::Mmap>(&record.body);
     if (mmap && mmap->filename.ends_with(".dump")) {
       int32_t pid = static_cast<int32_t>(mmap->pid);
@@ -179,6 +184,12 @@ class Loader {
     about.first_time_ns = program_.facts.first_time ? program_.facts.first_time : sample.time;
     std::string_view comm = program_.spaces.CommOf(view->pid, view->tid);
     if (!comm.empty()) about.comm = comm;
+    if (cgroups_) {
+      const CgroupNames::Names& names = cgroups_->Of(sample.cgroup);
+      about.cgroup_path = names.path;
+      about.container = names.container;
+      about.pod = names.pod;
+    }
     if (!filter_.KeepSample(about, &resolver_)) return false;
     if (!filter_.filters_records()) return true;
     kept_.assign(view->branches.begin(), view->branches.end());
@@ -192,6 +203,9 @@ class Loader {
     RecordingFacts& facts = program_.facts;
     facts.path = path;
     if (!filter_.empty()) facts.filter_lines.push_back(filter::Describe(filter_.counters()));
+    if (cgroups_ && cgroups_->unknown()) {
+      facts.filter_lines.push_back(absl::StrFormat("filter: %d samples are of a cgroup that the recording does not name; record with --all-cgroups", cgroups_->unknown()));
+    }
     if (model_) facts.filter_lines.push_back(brbe::Describe(model_->counters()));
     for (const perfdata::EventInfo& event : reader.events()) {
       facts.events.push_back(event.name);
@@ -214,6 +228,7 @@ class Loader {
   StackObserver* observer_ = nullptr;
   Resolver resolver_;
   filter::SampleFilter filter_;
+  std::optional<CgroupNames> cgroups_;  // where the expressions ask for them
   std::vector<StackMeta> metas_;
   std::vector<int32_t> jit_pids_;
   std::optional<brbe::StreamModel> model_;

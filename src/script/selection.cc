@@ -8,6 +8,7 @@ StatusOr<Selection> Selection::Create(const Options& options) {
   if (selection.filter_.needs_symbols()) {
     return InvalidArgument("--where: symbols and files are resolved by brink report; script knows addresses only");
   }
+  if (filter::ReadsCgroupNames(selection.filter_.expr())) selection.cgroups_ = std::make_unique<CgroupNames>(ResolverOptions{}, /*live=*/false);
   if (filter::ReadsField(selection.filter_.expr(), filter::Field::kComm)) selection.tasks_.emplace(/*maps=*/false);
   if (options.brbe_model) {
     ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options.brbe_model));
@@ -18,6 +19,7 @@ StatusOr<Selection> Selection::Create(const Options& options) {
 
 void Selection::Observe(const perfdata::Record& record) {
   if (tasks_) tasks_->Observe(record);
+  if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body); cgroup && cgroups_) cgroups_->Learn(cgroup->id, cgroup->path);
 }
 
 const perfdata::Sample* Selection::Choose(const perfdata::Sample& sample) {
@@ -31,6 +33,12 @@ const perfdata::Sample* Selection::Choose(const perfdata::Sample& sample) {
     // ":TID" stands for a name that the recording does not give.
     std::string_view name = tasks_->Comm(sample.tid);
     if (!name.starts_with(':')) view.comm = name;
+  }
+  if (cgroups_) {
+    const CgroupNames::Names& names = cgroups_->Of(sample.cgroup);
+    view.cgroup_path = names.path;
+    view.container = names.container;
+    view.pod = names.pod;
   }
   if (!filter_.KeepSample(view)) return nullptr;
   if (!sample.has_branches || (!model_ && !filter_.filters_records())) return &sample;
@@ -48,6 +56,9 @@ const perfdata::Sample* Selection::Choose(const perfdata::Sample& sample) {
 
 void Selection::Describe(std::vector<std::string>* notes) const {
   if (!filter_.empty()) notes->push_back(filter::Describe(filter_.counters()));
+  if (cgroups_ && cgroups_->unknown()) {
+    notes->push_back("filter: " + std::to_string(cgroups_->unknown()) + " samples are of a cgroup that the recording does not name; record with --all-cgroups");
+  }
   if (model_) notes->push_back(brbe::Describe(model_->counters()));
 }
 

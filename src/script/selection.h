@@ -1,11 +1,13 @@
 // --where and --brbe-model of `brink script`.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "brbe/stream.h"
+#include "container/cgroup_names.h"
 #include "filter/sample_filter.h"
 #include "script/script.h"
 #include "script/tasks.h"
@@ -30,6 +32,7 @@ class Selection {
   filter::SampleFilter filter_;
   std::optional<brbe::StreamModel> model_;
   std::optional<Tasks> tasks_;  // names, where the expressions ask for them
+  std::unique_ptr<CgroupNames> cgroups_;  // likewise
   uint64_t first_time_ = 0;
   perfdata::Sample copy_;
   std::vector<BranchEntry> entries_;

@@ -6,6 +6,8 @@
 
 #include <absl/strings/str_format.h>
 
+#include "session/run_cgroup.h"
+
 namespace brink {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr size_t kMostNames = 65536;
 Status Refuse(const filter::Expr& expr) {
   using filter::Field;
   for (Field field : {Field::kFromSymbol, Field::kToSymbol, Field::kFromObject, Field::kToObject, Field::kCrossFunction, Field::kCrossObject,
-                      Field::kContainer, Field::kPod, Field::kElapsed}) {
+                      Field::kElapsed}) {
     if (filter::ReadsField(expr, field)) {
       return InvalidArgument(std::string("--where: ") + filter::Info(field).name + " is not known while recording; record without it, then: brink report --where ...");
     }
@@ -37,6 +39,11 @@ StatusOr<std::unique_ptr<FilterConsumer>> FilterConsumer::Create(const RecordFil
     consumer->program_ = compiled.prog;
     left = compiled.rest.empty() ? filter::Constant(filter::Truth::kTrue) : filter::And(compiled.rest);
   }
+  if (filter::ReadsCgroupNames(left)) {
+    // Samples carry the id of cgroup v2.
+    ContainerHierarchy hierarchy{.controller = "", .mount = ReadCgroupMounts().v2};
+    consumer->cgroups_ = std::make_unique<CgroupNames>(ResolverOptions{.runtime_root = "", .hierarchy = std::move(hierarchy)}, /*live=*/true);
+  }
   consumer->follow_names_ = filter::ReadsField(left, filter::Field::kComm);
   consumer->filter_ = filter::SampleFilter(left, spec.compile);
   return consumer;
@@ -48,6 +55,12 @@ Status FilterConsumer::OnSample(const SampleView& sample) {
   if (head.cgroup_id) view.cgroup_id = head.cgroup_id;
   if (follow_names_) {
     if (auto it = names_.find(head.tid); it != names_.end()) view.comm = it->second;
+  }
+  if (cgroups_) {
+    const CgroupNames::Names& names = cgroups_->Of(head.cgroup_id);
+    view.cgroup_path = names.path;
+    view.container = names.container;
+    view.pod = names.pod;
   }
   if (!filter_.KeepSample(view)) return OkStatus();
   if (!model_ && !filter_.filters_records()) return next_.OnSample(sample);
@@ -76,6 +89,12 @@ Status FilterConsumer::OnPerfRecord(const PerfRecordView& view) {
     std::memcpy(&tid, view.record.data() + 12, 4);
     const char* name = reinterpret_cast<const char*>(view.record.data() + 16);
     if (names_.size() < kMostNames || names_.contains(tid)) names_[tid].assign(name, strnlen(name, view.record.size() - 16));
+  }
+  if (cgroups_ && header.type == PERF_RECORD_CGROUP && view.record.size() > 16) {
+    uint64_t id;
+    std::memcpy(&id, view.record.data() + 8, 8);
+    const char* path = reinterpret_cast<const char*>(view.record.data() + 16);
+    cgroups_->Learn(id, std::string_view(path, strnlen(path, view.record.size() - 16)));
   }
   return next_.OnPerfRecord(view);
 }

@@ -9,6 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "brbe/stream.h"
+#include "container/cgroup_names.h"
 #include "filter/sample_filter.h"
 #include "pipeline/consumer.h"
 #include "session/core.h"
@@ -47,6 +48,7 @@ class FilterConsumer : public Consumer {
   std::optional<brink_filter_prog> program_;
   filter::SampleFilter filter_;
   std::optional<brbe::StreamModel> model_;
+  std::unique_ptr<CgroupNames> cgroups_;  // where the expressions ask for cgroups, containers or pods
   bool follow_names_ = false;
   absl::flat_hash_map<uint32_t, std::string> names_;  // by tid; at most kMostNames
   std::vector<BranchEntry> entries_;

@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
+#include <map>
+#include <sstream>
 
 #include "support/features.h"
 #include "support/process.h"
@@ -54,6 +59,60 @@ TEST(Filter, TheBrbeModelGivesTheSameLiveAndAfterwards) {
   auto json = RunBrink({"script", "-i", dir.File("m.data"), "-n", "1"});
   EXPECT_THAT(json.out, HasSubstr("to user"));
   EXPECT_THAT(json.out, Not(HasSubstr("cond")));
+}
+
+// The mount point of cgroup v2; empty where there is none.
+std::string CgroupMount() {
+  std::ifstream mounts("/proc/self/mounts");
+  for (std::string line, device, where, type; std::getline(mounts, line);) {
+    std::istringstream(line) >> device >> where >> type;
+    if (type == "cgroup2") return where;
+  }
+  return "";
+}
+
+// Live and afterwards: a container is chosen by id, short id or pattern, a group by its path.
+TEST(Filter, ContainersAndCgroupsAreChosenByName) {
+  SKIP_UNLESS("source.walk");
+  const std::string id = "5eed" + std::string(60, 'b'), name = "/docker-" + id + ".scope", folder = CgroupMount() + name;
+  if (::mkdir(folder.c_str(), 0755) != 0) GTEST_SKIP() << "no cgroup v2 to make a group in: " << folder;
+  rmdir(folder.c_str());
+  TempDir dir;
+  const std::string in_container = "mkdir " + folder + "; echo $$ > " + folder + "/cgroup.procs; i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+  auto record = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"record", "-a", "--all-cgroups", "--source", "walk", "-F", "1000", "-o", dir.File("c.data")};
+    words.insert(words.end(), more.begin(), more.end());
+    for (const char* word : {"--", "/bin/sh", "-c", in_container.c_str()}) words.push_back(word);
+    auto result = RunBrink(words);
+    rmdir(folder.c_str());
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result;
+  };
+  auto pids = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"script", "-i", dir.File("c.data"), "-F", "pid"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::map<std::string, int> count;
+    std::istringstream lines(RunBrink(words).out);
+    for (std::string word; lines >> word;) ++count[word];
+    return count;
+  };
+  record({});
+  const auto all = pids({});
+  for (const std::string& where : {"container == " + id, std::string("container == 5eedbbbbbbbb"), std::string("container ~ '5eed*' and pod == ''"), "cgroup == " + name}) {
+    const auto chosen = pids({"--where", where});
+    ASSERT_EQ(chosen.size(), 1u) << where;
+    const auto& [pid, count] = *chosen.begin();
+    EXPECT_GT(count, 20) << where;
+    EXPECT_GT(count, all.at(pid) / 2) << where;  // the shell's first steps were outside
+    EXPECT_THAT(RunBrink({"report", "-i", dir.File("c.data"), "--where", where}).out, HasSubstr("# " + std::to_string(count) + " samples")) << where;
+  }
+  EXPECT_TRUE(pids({"--where", "container == 5eedbbbbbbb"}).empty());  // a digit is missing
+  for (const std::string& where : {std::string("container == 5eedbbbbbbbb"), std::string("cgroup ~ '/docker-5eed*'")}) {
+    record({"--where", where});
+    const auto chosen = pids({});
+    ASSERT_EQ(chosen.size(), 1u) << where;
+    EXPECT_GT(chosen.begin()->second, 20) << where;
+  }
 }
 
 struct Refusal {
