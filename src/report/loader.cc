@@ -121,6 +121,11 @@ class Loader {
       view.direction = notes->direction;
       if (notes->sample_notes) ReadNote(sample, &view);
     }
+    // Between filtered records a second copy of the newest can no longer be told from a branch that follows itself.
+    if ((model_ || filter_.filters_records()) && NewestTwice(view.branches, view.meta)) {
+      view.branches = view.branches.subspan(1);
+      view.meta.newest_taken_off = true;
+    }
     if (needs_kinds_) ClassifyBranches(&view);
     if (model_) ApplyModel(&view);
     if (!filter_.empty() && !Filter(sample, &view)) return Skip();

@@ -5,13 +5,16 @@ namespace {
 
 bool IsKernel(uint64_t address) { return address >> 63 && (address & ~uint64_t{0xfff}) != 0xffffffffff600000; }
 
-bool IsDuplicate(const BranchEntry& newest, const BranchEntry& next) {
+}  // namespace
+
+bool NewestTwice(std::span<const BranchEntry> stack, const StackMeta& meta) {
+  // Where records are left out a branch may well follow itself.
+  if (stack.size() < 2 || !meta.contiguous) return false;
+  const BranchEntry &newest = stack[0], &next = stack[1];
   if (newest.from != next.from || newest.to != next.to) return false;
   // A loop of one branch looks the same, but then the code from its target to its source is a short straight line.
   return newest.to > newest.from || newest.from - newest.to > kMaxDuplicateLoop;
 }
-
-}  // namespace
 
 std::string_view RuleName(Rule rule) {
   constexpr std::string_view kNames[kRuleCount] = {"zero_entry", "half_entry", "wrong_path", "duplicate_newest", "range_backward",
@@ -40,6 +43,7 @@ void Clean(std::span<const BranchEntry> stack, const StackMeta& meta, CleanStack
   out->entries.clear();
   out->straight.clear();
   bool gap = false;
+  if (meta.newest_taken_off) ++(*counts)[Rule::kDuplicateNewest];
   for (size_t i = 0; i < stack.size(); ++i) {
     const BranchEntry& entry = stack[i];
     if (entry.from == 0 || entry.to == 0) {
@@ -51,7 +55,7 @@ void Clean(std::span<const BranchEntry> stack, const StackMeta& meta, CleanStack
       ++(*counts)[Rule::kWrongPath];
       continue;
     }
-    if (i == 0 && stack.size() > 1 && IsDuplicate(entry, stack[1])) {
+    if (i == 0 && NewestTwice(stack, meta)) {
       ++(*counts)[Rule::kDuplicateNewest];
       continue;
     }

@@ -42,7 +42,11 @@ inline constexpr uint64_t kMaxDuplicateLoop = 0x1000;       // a self-loop of mo
 struct StackMeta {
   bool contiguous = true;
   bool call_stack = false;
+  bool newest_taken_off = false;  // the second copy of the newest entry is gone already; it is only counted
 };
+
+// Whether the hardware recorded the newest entry twice. Can be told from whole stacks only.
+bool NewestTwice(std::span<const BranchEntry> stack, const StackMeta& meta);
 
 // One sample's entries after the rules, newest first. Reuse the object: its memory stays.
 struct CleanStack {

@@ -170,7 +170,7 @@ class Stepper {
   }
 
   brink_branch Entry(uint64_t from, uint64_t to, Kind kind, unsigned instructions) {
-    brink_branch branch{from, to, MakeInfo(kind)};
+    brink_branch branch{from, to, options_.kinds ? MakeInfo(kind) : 0};
     bool right = kind != Kind::kCond || Predict(from, true);
     if (options_.predictions) branch.info |= right ? 2 : 1;
     if (options_.cycles) branch.info |= uint64_t{std::min(instructions, 65535u)} << 4;

@@ -21,6 +21,7 @@ struct ExactOptions {
   unsigned gap_us = 500;        // free run between two windows
   bool predictions = true;
   bool cycles = true;
+  bool kinds = true;            // false: as kernels before 4.14 wrote it
 };
 
 struct ExactCounts {

@@ -54,6 +54,19 @@ TEST(Rules, DuplicateNewestOfAForwardJumpIsDropped) {
   EXPECT_EQ(r.counts[Rule::kRangeBackward], 0u);
 }
 
+TEST(Rules, AmongFilteredRecordsABranchMayFollowItself) {
+  const auto stack = Stack({{0x1080, 0x1100}, {0x1080, 0x1100}});
+  CleanStack clean;
+  RuleCounts counts;
+  Clean(stack, {.contiguous = false}, &clean, &counts);
+  EXPECT_EQ(counts[Rule::kDuplicateNewest], 0u);
+  EXPECT_EQ(clean.entries.size(), 2u);
+  // Taken off by whoever filtered: counted, and no other entry goes.
+  Clean(stack, {.contiguous = false, .newest_taken_off = true}, &clean, &counts);
+  EXPECT_EQ(counts[Rule::kDuplicateNewest], 1u);
+  EXPECT_EQ(clean.entries.size(), 2u);
+}
+
 TEST(Rules, ATightLoopIsNoDuplicate) {
   Result r = CleanOf(Stack({{0x1080, 0x1070}, {0x1080, 0x1070}}));
   EXPECT_EQ(r.counts[Rule::kDuplicateNewest], 0u);
