@@ -41,6 +41,7 @@ Status UnknownFlag(std::string_view name, size_t column) {
   std::vector<std::string> names;
   for (const Flag& flag : kFlags) names.emplace_back(flag.name);
   std::string message = absl::StrFormat("-j: column %d: unknown branch filter '%s'", column, EscapeForTerminal(name));
+  if (name.find(' ') != std::string_view::npos) return InvalidArgument(message + "; behind -j stand perf's words only: give the expression as another one, both are ANDed");
   if (name == "jmp" || name == "jump" || name == "uncond") {
     return InvalidArgument(message + "; perf has no flag for direct jumps: use --where 'kind == jump'");
   }

@@ -222,11 +222,22 @@ Projection Project(const Expr& expr, Field field) {
   return projection;
 }
 
+namespace {
+
+// What a field can hold, where that is the reason.
+const char* Bounds(const Expr& part) {
+  if (ReadsField(part, Field::kFromPriv)) return " (a branch's own level is told by its address, user or kernel; priv, the target's, knows hv)";
+  if (ReadsField(part, Field::kCycles)) return " (cycles are 1 to 65535)";
+  return "";
+}
+
+}  // namespace
+
 std::string ExplainContradiction(const Expr& expr) {
   std::vector<Expr> parts;
   RawConjuncts(expr, parts);
   for (const Expr& part : parts) {
-    if (!Satisfiable(part)) return "'" + ToString(part) + "' is never true";
+    if (!Satisfiable(part)) return "'" + ToString(part) + "' is never true" + Bounds(part);
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     for (size_t j = i + 1; j < parts.size() && parts.size() <= 64; ++j) {

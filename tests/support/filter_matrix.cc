@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "support/process.h"
 
@@ -62,6 +63,23 @@ std::vector<MatrixCell> Matrix() {
     }
   }
   return cells;
+}
+
+std::vector<std::vector<BranchEntry>> MadeUpStacks(size_t count) {
+  std::mt19937_64 random(5);
+  std::vector<std::vector<BranchEntry>> stacks(count, std::vector<BranchEntry>(32));
+  for (auto& stack : stacks) {
+    for (BranchEntry& entry : stack) {
+      auto address = [&] {
+        const uint64_t r = random();
+        return r % 16 == 0 ? 0 : r % 3 == 0 ? 0xffffffffb4200000 + (r >> 40 & 0xfffff) : 0x400000 + (r >> 40 & 0xfffff);
+      };
+      entry.from = address();
+      entry.to = address();
+      entry.info = random() & ((uint64_t{1} << 33) - 1);
+    }
+  }
+  return stacks;
 }
 
 std::vector<std::vector<BranchEntry>> RecordedStacks(size_t limit) {

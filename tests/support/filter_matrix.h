@@ -22,4 +22,7 @@ std::vector<MatrixCell> Matrix();
 // recordings are older than the kind bits: kinds are dealt out by address, one in eight unknown.
 std::vector<std::vector<BranchEntry>> RecordedStacks(size_t limit);
 
+// `count` stacks of 32 with every value of every field, the same on each call: where no recordings are (guests).
+std::vector<std::vector<BranchEntry>> MadeUpStacks(size_t count);
+
 }  // namespace brink::testing_support

@@ -107,7 +107,7 @@ class FilterReplay : public ::testing::Test {
 
 TEST_F(FilterReplay, KernelKeepsWhatSoftwareKeeps) {
   std::vector<Stack> stacks = testing_support::RecordedStacks(40);
-  if (stacks.empty()) GTEST_SKIP() << "the shared recordings are not here";
+  for (Stack& stack : testing_support::MadeUpStacks(40)) stacks.push_back(std::move(stack));
   std::vector<std::string> wheres;
   for (const auto& cell : testing_support::Matrix()) wheres.push_back(cell.text);
   // Each object load costs milliseconds: a spread of the matrix here, all of it in user space (unit_filter).

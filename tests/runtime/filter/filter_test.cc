@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -115,6 +116,58 @@ TEST(Filter, ContainersAndCgroupsAreChosenByName) {
   }
 }
 
+// Walked stacks of this machine as a BRBE would have recorded them: no more records than the buffer has, only what its
+// filter lets in, half records where a side is prohibited, perf's type and privilege of each. Live and afterwards alike.
+TEST(Filter, WalkedStacksGoThroughTheBrbeModel) {
+  SKIP_UNLESS("source.walk");
+  TempDir dir;
+  const std::string busy = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+  ASSERT_EQ(RunBrink({"record", "--source", "walk", "-F", "500", "-o", dir.File("w.data"), "--", "/bin/sh", "-c", busy}).status, 0);
+  auto lines = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"script", "-i", dir.File("w.data"), "-F", "brstack"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<std::vector<std::string>> stacks;
+    std::istringstream out(RunBrink(words).out);
+    for (std::string line; std::getline(out, line);) {
+      std::istringstream entries(line);
+      stacks.emplace_back(std::istream_iterator<std::string>(entries), std::istream_iterator<std::string>());
+    }
+    return stacks;
+  };
+  const auto whole = lines({});
+  size_t full = 0;
+  for (const auto& stack : whole) full += stack.size() > 8;
+  ASSERT_GT(full, 10u);
+  struct Setting {
+    const char* model;
+    const char* same_as;  // an expression that keeps the same records
+    size_t most;
+  };
+  for (const Setting& s : {Setting{"numrec=64,brbfcr=0x7E0000,brbcr=0xC0013B", "kind is not unknown", 64}, Setting{"numrec=8,brbfcr=0x400000,brbcr=0xC0013B", "kind == cond", 8},
+                           Setting{"numrec=64,brbfcr=0x480000,brbcr=0xC0013B", "include cond, ret", 64}, Setting{"numrec=64,brbfcr=0x490000,brbcr=0xC0013B", "exclude cond, ret", 64}}) {
+    const auto modelled = lines({"--brbe-model", s.model}), filtered = lines({"--where", s.same_as});
+    ASSERT_EQ(modelled.size(), filtered.size()) << s.model;
+    size_t records = 0;
+    for (size_t i = 0; i < modelled.size(); ++i) {
+      ASSERT_LE(modelled[i].size(), s.most) << s.model;
+      ASSERT_EQ(modelled[i].size(), std::min(filtered[i].size(), s.most)) << s.model;
+      for (size_t k = 0; k < modelled[i].size(); ++k) ASSERT_EQ(modelled[i][k].substr(0, modelled[i][k].rfind('/')), filtered[i][k].substr(0, filtered[i][k].rfind('/')));
+      records += modelled[i].size();
+    }
+    EXPECT_GT(records, 0u) << s.model;
+  }
+  // EL0 prohibited: user branches leave nothing.
+  for (const auto& stack : lines({"--brbe-model", "numrec=64,brbcr=0xC0013A"})) EXPECT_TRUE(stack.empty());
+  // Recorded through the model: the file says so, and perf's type and privilege are in it.
+  auto live = RunBrink({"record", "--source", "walk", "-F", "500", "--brbe-model", "numrec=16,brbfcr=0x400000,brbcr=0xC0013B", "-o", dir.File("m.data"), "--", "/bin/sh", "-c", busy});
+  ASSERT_EQ(live.status, 0) << live.err;
+  EXPECT_THAT(live.err, HasSubstr("brbe model:"));
+  auto text = RunBrink({"script", "-i", dir.File("m.data")}).out;
+  EXPECT_THAT(text, HasSubstr("cond"));
+  EXPECT_THAT(text, Not(HasSubstr("ret")));
+  EXPECT_THAT(RunBrink({"script", "-i", dir.File("m.data"), "--dump-header"}).out, HasSubstr("contiguous false"));
+}
+
 struct Refusal {
   std::vector<std::string> words;
   int status;
@@ -126,6 +179,14 @@ TEST(Filter, MistakesAreNamed) {
       {{"filter", "check", "kind == rett"}, 2, "column 9"},
       {{"filter", "check", "kind == ret and kind == call"}, 1, "exclude each other"},
       {{"filter", "chek", "kind == ret"}, 2, "neither check nor explain"},
+      {{"filter", "check", "from.priv == hv"}, 1, "user or kernel"},
+      {{"filter", "check", "cycles > 70000"}, 1, "1 to 65535"},
+      {{"filter", "check", "-j any_call,u and pid == 3"}, 2, "as another one"},
+      {{"filter", "check", "mispredicted and predicted"}, 1, "exclude each other"},
+      {{"filter", "check", "exclude any"}, 1, "never true"},
+      {{"filter", "check", "kind in {ret"}, 2, "column"},
+      {{"filter", "check", std::string(70'000, '(')}, 2, "longer than 65,536 bytes"},
+      {{"filter", "check", std::string(100, '(') + "kind == ret"}, 2, "nested more than 64"},
       {{"record", "-a", "--where", "symbol == main"}, 2, "report --where"},
       {{"record", "-a", "--where", "kind == cal"}, 2, "did you mean call"},
       {{"record", "-a", "-j", "any,mispred"}, 2, "no hardware filters on misprediction"},
