@@ -13,6 +13,7 @@
 #include "latency/cyclic_text.h"
 #include "latency/outputs.h"
 #include "latency/runner.h"
+#include "kernel/tracefs.h"
 
 namespace brink::cli {
 namespace {
@@ -56,6 +57,13 @@ class LatencyCommand : public Command {
     if (outputs_.blame) {
       ASSIGN_OR_RETURN(blame, StartBlame(config, &hooks));
     }
+    std::unique_ptr<latency::Trace> trace;
+    if (outputs_.trace.any()) {
+      if (!config.break_value && outputs_.on_threshold.empty()) return InvalidArgument("tracing options need a limit at which the trace stops: -b US");
+      ASSIGN_OR_RETURN(trace, latency::Trace::Start(outputs_.trace, TracefsRoot()));
+      hooks.break_hook = trace.get();
+      actions_.trace = [raw = trace.get(), limit_us = outputs_.blame_above_ns / 1000](const latency::SpikeReport& spike) { raw->Hit(spike.tid, spike.lateness_ns / 1000, limit_us); };
+    }
     ASSIGN_OR_RETURN(document.result, latency::RunMeasurement(config, hooks, OwnCommandLine()));
     if (blame) {
       document.spikes = blame->TakeReports();
@@ -63,6 +71,10 @@ class LatencyCommand : public Command {
       for (std::string& notice : blame->Notices()) document.result.notices.push_back(std::move(notice));
     }
     RETURN_IF_ERROR(Write(config, document));
+    if (trace && trace->hit() && outputs_.trace.own_trace) {
+      RETURN_IF_ERROR(trace->Save());
+      std::fprintf(stderr, "the trace up to the limit is in %s\n", outputs_.trace.file.c_str());
+    }
     return StatusOf(config, document);
   }
 

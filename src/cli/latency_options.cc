@@ -57,14 +57,14 @@ Setter StoreHistogram(Request* request, bool all) {
   };
 }
 
-void AddCyclic(Request* r, std::vector<Option>* options) {
+void AddCyclic(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
   constexpr const char* kGroup = "cyclictest's options";
   std::vector<Option> own = {
       {.letter = 'a', .name = "affinity", .value = Value::kOptional, .meta = "CPUSET", .help = "Thread N runs on the N-th CPU of the set, in turn; without a set, of all allowed CPUs.\nSets: 0,2 0-3 !1 +0-1 all; CPUs are taken in numeric order.", .set = StoreText(&r->affinity), .peek = true},
       {.letter = 'A', .name = "aligned", .value = Value::kOptional, .meta = "US", .help = "All threads start from one moment, thread N US * N later.", .set = StoreIntOr(&r->aligned_us, 0), .peek = true},
       {.name = "secaligned", .value = Value::kOptional, .meta = "US", .help = "All threads start at the next full second of the clock, US later.", .set = StoreIntOr(&r->sec_aligned_us, 0), .peek = true},
       {.letter = 'b', .name = "breaktrace", .value = Value::kRequired, .meta = "US", .help = "Stop everything when a sample is above US (with -N: ns).", .set = StoreInt(&r->break_us)},
-      {.name = "tracemark", .help = "With -b: mark the trace and stop it, within the sample.", .set = StoreFlag(&r->tracemark)},
+      {.name = "tracemark", .help = "With -b: mark the trace and stop it, within the sample.", .set = StoreFlag(&outputs->trace.marks)},
       {.letter = 'c', .name = "clock", .value = Value::kRequired, .meta = "CLOCK", .help = "monotonic or 0 (the default), realtime or 1, boottime, tai, aux0 .. aux7.", .set = StoreString(&r->clock)},
       {.letter = 'd', .name = "distance", .value = Value::kRequired, .meta = "US", .help = "Added to the interval for each further thread; 500 without it, 0 with a histogram.", .set = StoreInt(&r->distance_us)},
       {.letter = 'D', .name = "duration", .value = Value::kRequired, .meta = "TIME", .help = "Seconds, or with m, h, d; 0 is endless.", .set = [r](std::string_view v) -> Status {
@@ -115,6 +115,46 @@ void AddCyclic(Request* r, std::vector<Option>* options) {
   }
 }
 
+// cyclictest's before 1.4 (2018), and brink's own around them.
+void AddTracing(LatencyOutputs* outputs, std::vector<Option>* options) {
+  constexpr const char* kGroup = "Tracing, in an instance of its own (with -b)";
+  latency::TraceRequest* trace = &outputs->trace;
+  auto tracer = [trace](const char* name) {
+    return [trace, name](std::string_view) {
+      trace->tracer = name;
+      return OkStatus();
+    };
+  };
+  auto nothing = [](std::string_view) { return OkStatus(); };
+  std::vector<Option> own = {
+      {.letter = 'T', .name = "tracer", .value = Value::kRequired, .meta = "NAME", .help = "A tracer of this kernel: function, wakeup_rt, irqsoff, ...", .set = StoreString(&trace->tracer)},
+      {.letter = 'E', .name = "event", .value = Value::kRequired, .meta = "EVENT", .help = "An event or system of events; repeatable.", .set = AppendString(&trace->events)},
+      {.letter = 'O', .name = "traceopt", .value = Value::kRequired, .meta = "OPTION", .help = "A trace option; repeatable.", .set = AppendString(&trace->options)},
+      {.letter = 'f', .name = "ftrace", .help = "-T function", .set = tracer("function")},
+      {.letter = 'B', .name = "preemptirqs", .help = "-T preemptirqsoff", .set = tracer("preemptirqsoff")},
+      {.letter = 'I', .name = "irqsoff", .help = "-T irqsoff", .set = tracer("irqsoff")},
+      {.letter = 'P', .name = "preemptoff", .help = "-T preemptoff", .set = tracer("preemptoff")},
+      {.letter = 'w', .name = "wakeup", .help = "-T wakeup", .set = tracer("wakeup")},
+      {.letter = 'W', .name = "wakeuprt", .help = "-T wakeup_rt", .set = tracer("wakeup_rt")},
+      {.letter = 'C', .name = "context", .help = "-E sched:sched_switch -E sched:sched_wakeup", .set = [trace](std::string_view) {
+         trace->events.insert(trace->events.end(), {"sched:sched_switch", "sched:sched_wakeup"});
+         return OkStatus();
+       }},
+      {.letter = 'n', .name = "nanosleep", .help = "clock_nanosleep(): what is used anyway, unless -x or -s.", .set = nothing},
+      {.letter = 'U', .name = "numa", .help = "Memory on the thread's node: done anyway.", .set = nothing},
+      {.name = "notrace", .help = "No tracing, whatever the options before say.", .set = [trace](std::string_view) {
+         *trace = {};
+         return OkStatus();
+       }},
+      {.name = "trace-file", .value = Value::kRequired, .meta = "FILE", .help = "Where the trace goes when the limit was broken; brink-latency.trace without it.", .set = StoreString(&trace->file)},
+      {.name = "trace-top", .help = "--tracemark marks and stops the top-level trace, which you have started (trace-cmd), and no private one.", .set = StoreFlag(&trace->own_trace, false)},
+  };
+  for (Option& option : own) {
+    option.group = kGroup;
+    options->push_back(std::move(option));
+  }
+}
+
 void AddOwn(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
   std::vector<Option> own = {
       {.name = "format", .value = Value::kRequired, .meta = "NAME", .group = "Output", .help = "text (percentiles, missed periods), cyclictest, json (schema docs/schema/latency.json), csv.", .set = StoreString(&r->format)},
@@ -147,7 +187,8 @@ void AddOwn(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
 }  // namespace
 
 void AddLatencyOptions(latency::Request* request, LatencyOutputs* outputs, std::vector<Option>* options) {
-  AddCyclic(request, options);
+  AddCyclic(request, outputs, options);
+  AddTracing(outputs, options);
   AddOwn(request, outputs, options);
 }
 

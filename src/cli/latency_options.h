@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "latency/config.h"
+#include "latency/trace.h"
 
 namespace brink::cli {
 
@@ -17,6 +18,7 @@ struct LatencyOutputs {
   int64_t blame_above_ns = 100'000;
   int64_t max_spikes = 10;     // reports printed
   std::vector<std::string> on_threshold;
+  latency::TraceRequest trace;
 };
 
 // Appends the options; they write to `request` and `outputs`, which must outlive the table.

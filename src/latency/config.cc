@@ -263,7 +263,6 @@ StatusOr<Config> Resolve(const Request& request, const Machine& machine) {
   }
   config.unit_ns = request.nsecs ? 1 : 1000;
   config.break_value = request.break_us;
-  config.tracemark = request.tracemark;
   config.fifo = request.fifo;
   config.json = request.json;
   config.loops = request.loops > 0 ? static_cast<uint64_t>(request.loops) : 0;

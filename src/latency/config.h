@@ -25,7 +25,6 @@ struct Request {
   std::optional<std::string> main_affinity;  // --mainaffinity
   std::optional<int64_t> aligned_us, sec_aligned_us;
   int64_t break_us = 0;                      // -b, in the display unit
-  bool tracemark = false;
   std::string clock = "monotonic";
   std::optional<int64_t> distance_us;
   std::string duration;
@@ -85,7 +84,6 @@ struct Config {
   int64_t align_offset_ns = 0;
   int64_t unit_ns = 1000;      // 1 with -N
   int64_t break_value = 0;     // in units; 0 = off
-  bool tracemark = false;
   int64_t duration_ns = 0;     // 0 = endless
   Power power = Power::kDmaLatency;
   int64_t deepest_idle_state = -2;
