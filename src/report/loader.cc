@@ -44,11 +44,20 @@ class Resolver : public filter::CodeResolver {
   size_t next_ = 0;
 };
 
-class Loader {
- public:
-  Loader(const LoadOptions& options, Program* program) : options_(options), program_(*program), aggregator_(&program->spaces), resolver_(program) {}
+}  // namespace
 
-  Status Run(std::unique_ptr<perfdata::Reader> reader, const std::string& path) {
+class ProgramLoader::Impl {
+ public:
+  Impl(const LoadOptions& options, Program* program)
+      : options_(options),
+        program_(*program),
+        aggregator_(&program->spaces),
+        loops_(&program->spaces),
+        paths_(&program->spaces, options.path_length),
+        flame_([this](int32_t pid, uint64_t address) { return program_.FunctionAt(program_.spaces.Normalise(pid, address)); }),
+        resolver_(program) {}
+
+  Status Open(std::unique_ptr<perfdata::Input> input, const std::string& path) {
     ASSIGN_OR_RETURN(filter_, filter::SampleFilter::Create(options_.where));
     needs_kinds_ = options_.classify || options_.brbe_model || filter::ReadsField(filter_.expr(), filter::Field::kKind);
     if (filter::ReadsCgroupNames(filter_.expr())) cgroups_.emplace(ResolverOptions{}, /*live=*/false);
@@ -56,40 +65,59 @@ class Loader {
       ASSIGN_OR_RETURN(brbe::StreamModel model, brbe::StreamModel::Create(*options_.brbe_model));
       model_.emplace(std::move(model));
     }
-    symbol::SymbolOptions symbols = options_.symbols;
-    symbols.locate.other_host = RecordedElsewhere(reader->features());
-    program_.symbolizer = std::make_unique<symbol::Symbolizer>(&program_.objects, std::move(symbols));
-    LoopFinder loops(&program_.spaces);
-    PathFinder paths(&program_.spaces, options_.path_length);
-    if (options_.loops) aggregator_.AddObserver(&loops);
-    if (options_.path_length > 0) aggregator_.AddObserver(&paths);
-    FlameBuilder flame([this](int32_t pid, uint64_t address) { return program_.FunctionAt(program_.spaces.Normalise(pid, address)); });
-    if (options_.flame) aggregator_.AddObserver(&flame);
+    ASSIGN_OR_RETURN(reader_, perfdata::Reader::Open(std::move(input)));
+    path_ = path;
+    MakeSymbolizer();
+    if (options_.loops) aggregator_.AddObserver(&loops_);
+    if (options_.path_length > 0) aggregator_.AddObserver(&paths_);
+    if (options_.flame) aggregator_.AddObserver(&flame_);
     if (options_.observe) {
       observer_ = options_.observe(program_);
       aggregator_.AddObserver(observer_);
     }
-    ApplyBuildIds(reader->features(), &program_.objects);
-    perfdata::Record record;
-    while (true) {
-      ASSIGN_OR_RETURN(bool more, reader->Next(&record));
-      if (!more) break;
-      if (const perfdata::Sample* sample = record.sample()) Add(*reader, record, *sample);
-      else Apply(record);
-    }
-    ApplyBuildIds(reader->features(), &program_.objects);
-    program_.aggregate = aggregator_.Take();
-    program_.loops = loops.Take();
-    program_.path_windows = paths.windows();
-    program_.paths_dropped = paths.dropped();
-    program_.paths = paths.Take();
-    if (options_.flame) program_.flame = flame.Take();
-    for (int32_t pid : jit_pids_) program_.symbolizer->SetJitDump(pid, std::string(program_.spaces.JitDumpOf(pid)));
-    Describe(*reader, path);
+    ApplyBuildIds(reader_->features(), &program_.objects);
     return OkStatus();
   }
 
+  StatusOr<bool> Read() { return reader_->Next(&record_); }
+
+  void Apply() {
+    // A stream says only before its first record where it comes from.
+    if (RecordedElsewhere(reader_->features()) != other_host_ && first_) MakeSymbolizer();
+    first_ = false;
+    if (const perfdata::Sample* sample = record_.sample()) Add(*reader_, record_, *sample);
+    else Apply(record_);
+  }
+
+  void Snapshot() {
+    program_.aggregate = aggregator_.result();
+    program_.loops = loops_.result();
+    Describe(*reader_, path_);
+  }
+
+  void ResetCounts() {
+    aggregator_.Reset();
+    (void)loops_.Take();
+  }
+
+  void Finish() {
+    ApplyBuildIds(reader_->features(), &program_.objects);
+    program_.aggregate = aggregator_.Take();
+    program_.loops = loops_.Take();
+    program_.path_windows = paths_.windows();
+    program_.paths_dropped = paths_.dropped();
+    program_.paths = paths_.Take();
+    if (options_.flame) program_.flame = flame_.Take();
+    Describe(*reader_, path_);
+  }
+
  private:
+  void MakeSymbolizer() {
+    symbol::SymbolOptions symbols = options_.symbols;
+    symbols.locate.other_host = other_host_ = RecordedElsewhere(reader_->features());
+    program_.symbolizer = std::make_unique<symbol::Symbolizer>(&program_.objects, std::move(symbols));
+  }
+
   void Apply(const perfdata::Record& record) {
     ApplyRecord(record, &program_.spaces);
     if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) {
@@ -99,7 +127,7 @@ class Loader {
     const auto* mmap = std::get_if<perfdata::Mmap>(&record.body);
     if (mmap && mmap->filename.ends_with(".dump")) {
       int32_t pid = static_cast<int32_t>(mmap->pid);
-      if (!program_.spaces.JitDumpOf(pid).empty()) jit_pids_.push_back(pid);
+      if (!program_.spaces.JitDumpOf(pid).empty()) program_.symbolizer->SetJitDump(pid, std::string(program_.spaces.JitDumpOf(pid)));
     }
   }
 
@@ -207,6 +235,10 @@ class Loader {
   void Describe(const perfdata::Reader& reader, const std::string& path) {
     RecordingFacts& facts = program_.facts;
     facts.path = path;
+    facts.filter_lines.clear();
+    facts.events.clear();
+    facts.command.clear();
+    facts.problems.clear();
     if (!filter_.empty()) facts.filter_lines.push_back(filter::Describe(filter_.counters()));
     if (cgroups_ && cgroups_->unknown()) {
       facts.filter_lines.push_back(absl::StrFormat("filter: %d samples are of a cgroup that the recording does not name; record with --all-cgroups", cgroups_->unknown()));
@@ -229,18 +261,42 @@ class Loader {
 
   const LoadOptions& options_;
   Program& program_;
+  std::string path_;
+  std::unique_ptr<perfdata::Reader> reader_;
+  perfdata::Record record_;
+  bool other_host_ = false, first_ = true;
   Aggregator aggregator_;
   StackObserver* observer_ = nullptr;
+  LoopFinder loops_;
+  PathFinder paths_;
+  FlameBuilder flame_;
   Resolver resolver_;
   filter::SampleFilter filter_;
   std::optional<CgroupNames> cgroups_;  // where the expressions ask for them
   std::vector<StackMeta> metas_;
-  std::vector<int32_t> jit_pids_;
   std::optional<brbe::StreamModel> model_;
   bool needs_kinds_ = false;
   std::map<std::tuple<symbol::ObjectId, uint64_t, bool>, Kind> kinds_;
   std::vector<BranchEntry> kept_, modelled_, classified_;
 };
+
+ProgramLoader::ProgramLoader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ProgramLoader::~ProgramLoader() = default;
+
+StatusOr<std::unique_ptr<ProgramLoader>> ProgramLoader::Open(std::unique_ptr<perfdata::Input> input, const LoadOptions& options, Program* program) {
+  const std::string name = input->name();
+  auto impl = std::make_unique<Impl>(options, program);
+  RETURN_IF_ERROR(impl->Open(std::move(input), name));
+  return std::unique_ptr<ProgramLoader>(new ProgramLoader(std::move(impl)));
+}
+
+StatusOr<bool> ProgramLoader::Read() { return impl_->Read(); }
+void ProgramLoader::Apply() { impl_->Apply(); }
+void ProgramLoader::Snapshot() { impl_->Snapshot(); }
+void ProgramLoader::ResetCounts() { impl_->ResetCounts(); }
+void ProgramLoader::Finish() { impl_->Finish(); }
+
+namespace {
 
 Status LoadAggregate(const std::string& path, const LoadOptions& options, Program* program) {
   if (!options.pids.empty() || !options.tids.empty() || !options.comms.empty() || !options.where.empty() || options.brbe_model ||
@@ -260,23 +316,25 @@ Status LoadAggregate(const std::string& path, const LoadOptions& options, Progra
 }  // namespace
 
 StatusOr<std::unique_ptr<Program>> LoadProgram(const std::string& path, const LoadOptions& options) {
-  auto program = std::make_unique<Program>();
-  if (aggregate::LooksLikeAggregate(path)) {
-    RETURN_IF_ERROR(LoadAggregate(path, options, program.get()));
-    program->FillKinds();
-    return program;
+  if (!aggregate::LooksLikeAggregate(path)) {
+    ASSIGN_OR_RETURN(std::unique_ptr<perfdata::Input> input, perfdata::OpenInput(path));
+    return LoadProgram(std::move(input), options);
   }
-  ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(path));
-  RETURN_IF_ERROR(Loader(options, program.get()).Run(std::move(reader), path));
+  auto program = std::make_unique<Program>();
+  RETURN_IF_ERROR(LoadAggregate(path, options, program.get()));
   program->FillKinds();
   return program;
 }
 
 StatusOr<std::unique_ptr<Program>> LoadProgram(std::unique_ptr<perfdata::Input> input, const LoadOptions& options) {
   auto program = std::make_unique<Program>();
-  const std::string name = input->name();
-  ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(std::move(input)));
-  RETURN_IF_ERROR(Loader(options, program.get()).Run(std::move(reader), name));
+  ASSIGN_OR_RETURN(auto loader, ProgramLoader::Open(std::move(input), options, program.get()));
+  while (true) {
+    ASSIGN_OR_RETURN(bool more, loader->Read());
+    if (!more) break;
+    loader->Apply();
+  }
+  loader->Finish();
   program->FillKinds();
   return program;
 }

@@ -1,4 +1,4 @@
-// From a recording to a Program.
+// From a recording to a Program: all at once, or as it comes.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,31 @@ struct LoadOptions {
   std::function<StackObserver*(Program&)> observe;
   bool observe_only = false;          // the observer gets the samples (not the stacks), and nothing is counted here
   uint64_t time_from = 0, time_to = UINT64_MAX;
+};
+
+// The same bit by bit, for recordings that are still being made (streams). Not thread-safe as a whole: Read may run while
+// another thread looks at the program, everything else may not.
+class ProgramLoader {
+ public:
+  // `program` and what the options refer to outlive the loader.
+  static StatusOr<std::unique_ptr<ProgramLoader>> Open(std::unique_ptr<perfdata::Input> input, const LoadOptions& options, Program* program);
+  ~ProgramLoader();
+
+  // Waits for the next record; false behind the last. Does not touch the program.
+  StatusOr<bool> Read();
+  // Puts what Read got into the program.
+  void Apply();
+  // Counts so far into the program: aggregate, loops, facts. Counting goes on.
+  void Snapshot();
+  // Counts begin anew; address spaces and names stay.
+  void ResetCounts();
+  // After the last record: everything into the program.
+  void Finish();
+
+ private:
+  class Impl;
+  explicit ProgramLoader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 // Reads the whole recording; memory depends on the number of different branches, not on its size. Damage is in

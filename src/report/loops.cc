@@ -109,7 +109,7 @@ void LoopFinder::OnStack(const SampleView& sample, const CleanStack& stack) {
 
 std::vector<LoopStat> LoopFinder::Take() {
   index_.clear();
-  return std::move(loops_);
+  return std::exchange(loops_, {});
 }
 
 }  // namespace brink::report

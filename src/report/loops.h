@@ -31,6 +31,8 @@ class LoopFinder : public StackObserver {
  public:
   explicit LoopFinder(const symbol::AddressSpaces* spaces) : spaces_(*spaces) {}
   void OnStack(const SampleView& sample, const CleanStack& stack) override;
+  const std::vector<LoopStat>& result() const { return loops_; }
+  // Counts begin anew.
   std::vector<LoopStat> Take();
 
  private:

@@ -24,6 +24,12 @@ Symbolizer::~Symbolizer() = default;
 
 void Symbolizer::SetJitDump(int32_t pid, std::string path) { jitdumps_[pid] = std::move(path); }
 
+void Symbolizer::ForgetJitCode() {
+  for (ObjectId id = 0; id < loaded_.size(); ++id) {
+    if (loaded_[id] && objects_[id].kind == ObjectKind::kJit) loaded_[id].reset();
+  }
+}
+
 bool Symbolizer::IsRunningKernel(const Object& object) {
   if (object.build_id.empty()) return !options_.locate.other_host;
   auto notes = ReadFile(options_.kernel_notes, 1u << 20);

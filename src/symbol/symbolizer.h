@@ -85,6 +85,8 @@ class Symbolizer {
   const LocatedFile& FileOf(ObjectId object);
   // jitdump of a process (from AddressSpaces::JitDumpOf), as recorded.
   void SetJitDump(int32_t pid, std::string path);
+  // Maps of JIT code are read again: a running program goes on writing them. Ids stay valid.
+  void ForgetJitCode();
   // Functions whose name or demangled name is `name`, else (none equal) those that contain it.
   std::vector<FunctionId> FindFunctions(std::string_view name, std::span<const ObjectId> objects);
 
