@@ -136,7 +136,7 @@ function branchNote(i) {
   if (i.k === 'cond' && i.p !== null && i.x + i.p > 0) parts.push('taken ' + percent(i.x / (i.x + i.p)));
   else if (i.x) parts.push('taken ' + count(i.x) + '\u00d7');
   if (i.w) parts.push('mispredicted ' + percent(i.m / i.w));
-  if (i.g && (i.g.length > 1 || i.k === 'ind_call' || i.k === 'ind_jump' || i.k === 'ret'))
+  if (i.g && i.g.length && (i.g.length > 1 || i.k === 'ind_call' || i.k === 'ind_jump' || i.k === 'ret'))
     parts.push('to ' + i.g.slice(0, 3).map(t => `${t[0]} ${percent(t[1] / Math.max(i.x, 1))}`).join(', ') + (i.g.length > 3 ? ', \u2026' : ''));
   return parts.join(', ');
 }
@@ -145,25 +145,30 @@ function codeView(f, focus) {
   const lines = new Map(f.source.map(s => [s[0] + ':' + s[1], s[2]]));
   const most = Math.max(1, ...f.code.map(i => Math.max(i.e || 0, i.x || 0)));
   const body = el('tbody', {}), rows = new Map();
+  // A narrow screen has room for the code; cycles and addresses are in the tables, too.
+  const narrow = window.innerWidth < 760, columns = narrow ? 2 : 4;
   let last = '';
   f.code.forEach(i => {
     const n = Math.max(i.e || 0, i.x || 0);
-    if (i.s) body.append(el('tr', {}, el('td', {colspan: 4, class: 'dim'}, `\u22ef ${i.s} instructions never seen`)));
+    if (i.s) body.append(el('tr', {}, el('td', {colspan: columns, class: 'dim'}, `\u22ef ${i.s} instructions never seen`)));
     const place = i.f >= 0 && i.l ? i.f + ':' + i.l : '';
     if (place && place !== last) {
       last = place;
-      body.append(el('tr', {class: 'src'}, el('td', {colspan: 3}, `${f.files[i.f]}:${i.l}` + (i.n ? ' in ' + i.n : '')), el('td', {class: 'line'}, (lines.get(place) || '').replace(/^ {4,}/, m => ' '.repeat(Math.min(m.length, 12))))));
+      const where = `${f.files[i.f]}:${i.l}` + (i.n ? ' in ' + i.n : '');
+      const text = (lines.get(place) || '').replace(/^ {4,}/, m => ' '.repeat(Math.min(m.length, 12)));
+      body.append(narrow ? el('tr', {class: 'src'}, el('td', {class: 'line', colspan: 2}, el('span', {class: 'dim'}, where), ' ' + text.trim()))
+        : el('tr', {class: 'src'}, el('td', {colspan: 3}, where), el('td', {class: 'line'}, text)));
     }
     const share = n / most;
     const row = el('tr', {class: i.b ? 'block' : ''},
       el('td', {class: 'num', style: n ? `background:${heat(Math.sqrt(share))};color:#1b1f24` : ''}, n ? count(n) : ''),
-      el('td', {class: 'num dim'}, i.c ? i.c.toFixed(1) : ''),
-      el('td', {class: 'num dim'}, i.a),
+      narrow ? null : el('td', {class: 'num dim'}, i.c ? i.c.toFixed(1) : ''),
+      narrow ? null : el('td', {class: 'num dim'}, i.a),
       el('td', {class: 'asm'}, i.t, ' ', el('span', {class: i.w && i.m / i.w > .05 ? 'note bad' : 'note'}, i.k ? branchNote(i) : '')));
     rows.set(i.a, row);
     body.append(row);
   });
-  const box = el('div', {class: 'code'}, el('table', {}, el('thead', {}, el('tr', {}, ...['RAN', 'CYCLES', 'ADDRESS', 'CODE'].map((t, i) => el('th', {class: i < 3 ? 'num' : ''}, t)))), body));
+  const box = el('div', {class: 'code'}, el('table', {}, el('thead', {}, el('tr', {}, ...(narrow ? ['RAN', 'CODE'] : ['RAN', 'CYCLES', 'ADDRESS', 'CODE']).map(t => el('th', {class: t === 'CODE' ? '' : 'num'}, t)))), body));
   const jump = address => {
     const row = rows.get(address);
     if (!row) return;

@@ -6,6 +6,8 @@
 #include <random>
 #include <sstream>
 
+#include <sys/resource.h>
+
 #include "base/fd.h"
 #include "file_builder.h"
 #include "perfdata/reader.h"
@@ -165,6 +167,13 @@ TEST(Damage, NestedAndLyingCompressedRecordsAreRefused) {
   EXPECT_EQ(out.stats.problem_count, 2u);
 }
 
+// Highest use of memory of this process so far, in MiB.
+size_t PeakMib() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) / 1024;
+}
+
 // Every length at which a transfer can have stopped. 64-byte steps; the shared recordings take the long run.
 void TruncateEverywhere(const std::string& text, size_t step) {
   for (size_t size = 0; size < text.size(); size += step) {
@@ -208,6 +217,9 @@ TEST(Truncation, OfSharedRecordingsIsHarmlessEverywhere) {
     ++files;
   }
   EXPECT_GE(files, 25);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LE(PeakMib(), 256u);
+#endif
 }
 
 }  // namespace
