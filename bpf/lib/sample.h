@@ -270,24 +270,6 @@ brink_always_inline void brink_sample_chain(void *ctx, struct brink_sample *s)
 		brink_chain_part(ctx, s, PERF_CONTEXT_USER, BPF_F_USER_STACK);
 }
 
-/*
- * Sends `bytes` at `record` through the ring. 0, or the negative error with the loss counted by cause. The reader is
- * woken only above the session's mark; its timer collects what lies below. `type` tells what is counted.
- */
-brink_always_inline long brink_ring_send(void *record, __u64 bytes)
-{
-	__u64 fill = bpf_ringbuf_query(&brink_ring, BPF_RB_AVAIL_DATA);
-	__u64 flags = fill >= brink_cfg.wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	long error = bpf_ringbuf_output(&brink_ring, record, bytes, flags);
-
-	if (!error)
-		return 0;
-	/* A ring whose lock is held by what we interrupted fails like a full one; its fill tells which it was. */
-	brink_count(fill + bytes + 8 >= brink_cfg.ring_bytes ? BRINK_CNT_RING_FULL : BRINK_CNT_RING_CONTENDED);
-	brink_count_add(BRINK_CNT_LOST_BYTES, bytes);
-	return error;
-}
-
 /* Sends the sample with its entries and chain, and counts it. */
 brink_always_inline void brink_sample_emit(struct brink_sample *s)
 {

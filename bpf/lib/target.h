@@ -25,7 +25,8 @@ brink_always_inline int brink_target_has_current(const struct task_struct *task)
 	__u32 id;
 
 	/* Until its exec the command's process is a copy of brink, whose mappings no file tells. */
-	if (brink_cfg.command_tgid && task->tgid == (int)brink_cfg.command_tgid && (task->flags & BRINK_PF_FORKNOEXEC))
+	if (brink_cfg.command_tgid && task->tgid == (int)brink_cfg.command_tgid &&
+	    (task->group_leader->flags & BRINK_PF_FORKNOEXEC))
 		return 0;
 	switch (brink_cfg.target_mode) {
 	case BRINK_TARGET_TGIDS:

@@ -86,6 +86,10 @@ StatusOr<uint64_t> ParseValue(Field field, bool is_signed, std::string_view text
     }
     return *number;
   }
+  // A probe's value may be a time in ns (ctx.duration > 5ms).
+  if (field == Field::kExternal) {
+    if (auto duration = ParseDurationNs(text, 1); duration.ok()) return *duration;
+  }
   if (info.type == ValueType::kAddress) {
     return InvalidArgument("'" + EscapeForTerminal(text) + "' is not an address such as 0x401000" +
                            (field == Field::kIp ? std::string() : absl::StrFormat("; for a function write %s.symbol == %s", info.name, EscapeForTerminal(text))));

@@ -49,6 +49,17 @@ TEST(Record, PerfReadsTheFileWithoutAWarning) {
   EXPECT_EQ(st.st_mode & 0777, 0600u);
 }
 
+// The kernel flags every thread as forked and not executed; only the process before its exec is to be left out.
+TEST(Record, EveryThreadOfTheCommandIsSampled) {
+  SKIP_UNLESS("bpf.perf_event");
+  TempDir dir;
+  auto recording = RecordInto(dir.path(), With({"--source", "none", "-F", "1000", "-o", dir.File("x.data")}, {RECORD_TARGET, "threads", "2", "200"}), {.stdin_text = "\n"});
+  ASSERT_EQ(recording.process.status, 0) << recording.process.err;
+  size_t busy = 0;
+  for (const auto& [tid, samples] : ReadFacts(dir.File("x.data")).samples_of_thread) busy += samples >= 50;
+  EXPECT_EQ(busy, 2u);
+}
+
 TEST(Record, PerfReadsTheStreamWithoutAWarning) {
   SKIP_UNLESS("bpf.perf_event");
   if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";

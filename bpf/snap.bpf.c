@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The programs of brink snap, one a kind of hook. An object serves one trigger: only the programs of its kind are
+ * loaded, with the trigger's configuration in read-only data.
+ */
+#include "snap/hit.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Before the snapshot: is it ours? Then the snapshot, with nothing in between. */
+#define SNAP_BEGIN(hit)                                                                    \
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();       \
+	struct snap_hit hit = {};                                                          \
+                                                                                           \
+	if (!snap_wants(task))                                                             \
+		return 0;                                                                  \
+	if (snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT)                                      \
+		hit.shot = brink_snapshot_take(&hit.shot_seq)
+
+#if defined(__TARGET_ARCH_x86)
+#define SNAP_REG_RET 80
+#define SNAP_REG_SYSCALL 120
+#define SNAP_ARG_OFFSETS {112, 104, 96, 88, 72, 64}
+#define SNAP_ARG_COUNT 6
+#else
+#define SNAP_REG_RET 0
+#define SNAP_REG_SYSCALL 64
+#define SNAP_ARG_COUNT 8
+#endif
+
+brink_always_inline __u64 snap_entry_key(const struct task_struct *task)
+{
+	return (__u64)task->pid << 32 | snap_cfg.trigger;
+}
+
+/* Takes the entry of the current task off the map; `room` is the caller's, for as long as the hit lasts. */
+brink_always_inline void snap_take_entry(const struct task_struct *task, struct brink_snap_entry *room,
+					 struct snap_hit *hit)
+{
+	__u64 key = snap_entry_key(task);
+	struct brink_snap_entry *found = bpf_map_lookup_elem(&snap_entries, &key);
+
+	if (!found)
+		return;
+	*room = *found;
+	hit->entry = room;
+	bpf_map_delete_elem(&snap_entries, &key);
+}
+
+brink_always_inline void snap_keep_entry(const struct task_struct *task, struct brink_snap_entry *entry)
+{
+	__u64 key = snap_entry_key(task);
+
+	entry->time_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(&snap_entries, &key, entry, BPF_ANY);
+}
+
+brink_always_inline __u64 snap_user_reg(const struct task_struct *task, __u32 offset)
+{
+	const char *regs = (void *)bpf_task_pt_regs((struct task_struct *)task);
+	__u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), regs + offset);
+	return value;
+}
+
+/* tracepoint:CATEGORY:NAME. The place is the innermost kernel frame behind the tracepoint's own. */
+SEC("?tp")
+int snap_tracepoint(void *ctx)
+{
+	SNAP_BEGIN(hit);
+	bpf_get_stack(ctx, &hit.ip, sizeof(hit.ip), 1);
+	hit.kernel_ip = 1;
+	return snap_capture(ctx, &hit);
+}
+
+/* Raw tracepoints; exec, exit and oom too. */
+SEC("?raw_tp")
+int snap_raw_tracepoint(void *ctx)
+{
+	SNAP_BEGIN(hit);
+	if (snap_cfg.flags & BRINK_SNAP_CFG_ENTRY_KERNEL) {
+		bpf_get_stack(ctx, &hit.ip, sizeof(hit.ip), 1);
+		hit.kernel_ip = 1;
+	} else {
+		hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	}
+	return snap_capture(ctx, &hit);
+}
+
+/* args: task. `live` is lowered by then: the process ends with its last thread. */
+SEC("?raw_tp/sched_process_exit")
+int snap_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	SNAP_BEGIN(hit);
+	if (task->signal->live.counter)
+		return 0;
+	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	return snap_capture(ctx, &hit);
+}
+
+/* args: pt_regs, number. With a duration or saved arguments wanted it is the other half of snap_sys_exit. */
+SEC("?raw_tp/sys_enter")
+int snap_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	SNAP_BEGIN(hit);
+	if (snap_cfg.syscall != ~0u && ctx->args[1] != snap_cfg.syscall)
+		return 0;
+	hit.syscall = ctx->args[1];
+	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL;
+	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	return snap_capture(ctx, &hit);
+}
+
+SEC("?raw_tp/sys_enter")
+int snap_sys_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_snap_entry entry = {};
+
+	if ((snap_cfg.syscall != ~0u && ctx->args[1] != snap_cfg.syscall) || !snap_wants(task))
+		return 0;
+	snap_keep_entry(task, &entry);
+	return 0;
+}
+
+/* args: pt_regs, result. */
+SEC("?raw_tp/sys_exit")
+int snap_sys_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct brink_snap_entry room;
+	__u64 number = 0;
+
+	SNAP_BEGIN(hit);
+	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx->args[0] + SNAP_REG_SYSCALL);
+	if (snap_cfg.syscall != ~0u && (__u32)number != snap_cfg.syscall)
+		return 0;
+	snap_take_entry(task, &room, &hit);
+	hit.syscall = number;
+	hit.ret = ctx->args[1];
+	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL | BRINK_SNAP_HAS_RET;
+	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	return snap_capture(ctx, &hit);
+}
+
+/* struct kernel_siginfo as user space sees it: number, errno, code, and at 16 the address, or the sender's ids. */
+brink_always_inline void snap_signal_info(struct snap_hit *hit, __u64 info)
+{
+	struct {
+		__s32 number, error, code, pad;
+		__u64 address;
+	} raw = {};
+
+	/* 0, 1 and 2 are no pointers: from user, from the kernel, forced without information. */
+	if (info <= 2 || bpf_probe_read_kernel(&raw, sizeof(raw), (const void *)info))
+		return;
+	hit->signal_code = raw.code;
+	hit->signal_addr = raw.address;
+	hit->snap_flags |= BRINK_SNAP_HAS_SIGINFO;
+}
+
+/* args: number, siginfo, sigaction. Runs in the victim, before the signal acts. */
+SEC("?raw_tp/signal_deliver")
+int snap_signal_deliver(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct k_sigaction *action = (struct k_sigaction *)ctx->args[2];
+	__u32 number = ctx->args[0];
+
+	SNAP_BEGIN(hit);
+	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1))
+		return 0;
+	/* SIG_DFL is 0. */
+	if ((snap_cfg.flags & BRINK_SNAP_CFG_FATAL) && BPF_CORE_READ(action, sa.sa_handler))
+		return 0;
+	hit.signal = number;
+	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
+	snap_signal_info(&hit, ctx->args[1]);
+	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	return snap_capture(ctx, &hit);
+}
+
+/* args: number, siginfo, task... Runs in the sender. */
+SEC("?raw_tp/signal_generate")
+int snap_signal_sent(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 number = ctx->args[0];
+
+	SNAP_BEGIN(hit);
+	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1))
+		return 0;
+	hit.signal = number;
+	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
+	snap_signal_info(&hit, ctx->args[1]);
+	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	return snap_capture(ctx, &hit);
+}
+
+/* Kernel and user functions and places: the context is pt_regs. */
+brink_always_inline int snap_at_probe(void *ctx)
+{
+	SNAP_BEGIN(hit);
+	hit.ip = brink_ctx_ip(ctx);
+	hit.user_ctx = !!(snap_cfg.flags & BRINK_SNAP_CFG_USER_CTX);
+	hit.kernel_ip = !hit.user_ctx;
+	return snap_capture(ctx, &hit);
+}
+
+brink_always_inline int snap_at_entry(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_snap_entry entry = {};
+#if defined(__TARGET_ARCH_x86)
+	if (!snap_wants(task))
+		return 0;
+	entry.args[0] = brink_ctx_u64(ctx, 112);
+	entry.args[1] = brink_ctx_u64(ctx, 104);
+	entry.args[2] = brink_ctx_u64(ctx, 96);
+	entry.args[3] = brink_ctx_u64(ctx, 88);
+	entry.args[4] = brink_ctx_u64(ctx, 72);
+	entry.args[5] = brink_ctx_u64(ctx, 64);
+#else
+	if (!snap_wants(task))
+		return 0;
+	for (__u32 i = 0; i < 8; i++)
+		entry.args[i] = brink_ctx_u64(ctx, i * 8);
+#endif
+	snap_keep_entry(task, &entry);
+	return 0;
+}
+
+brink_always_inline int snap_at_return(void *ctx)
+{
+	struct brink_snap_entry room;
+
+	SNAP_BEGIN(hit);
+	snap_take_entry(task, &room, &hit);
+	hit.ip = brink_ctx_ip(ctx);
+	hit.ret = brink_ctx_u64(ctx, SNAP_REG_RET);
+	hit.snap_flags = BRINK_SNAP_HAS_RET;
+	hit.user_ctx = !!(snap_cfg.flags & BRINK_SNAP_CFG_USER_CTX);
+	hit.kernel_ip = !hit.user_ctx;
+	return snap_capture(ctx, &hit);
+}
+
+SEC("?kprobe")
+int snap_kprobe(void *ctx)
+{
+	return snap_at_probe(ctx);
+}
+
+SEC("?kprobe")
+int snap_kentry(void *ctx)
+{
+	return snap_at_entry(ctx);
+}
+
+SEC("?kretprobe")
+int snap_kretprobe(void *ctx)
+{
+	return snap_at_return(ctx);
+}
+
+SEC("?kprobe.multi")
+int snap_kmulti(void *ctx)
+{
+	return snap_at_probe(ctx);
+}
+
+SEC("?kprobe.multi")
+int snap_kmulti_entry(void *ctx)
+{
+	return snap_at_entry(ctx);
+}
+
+SEC("?kretprobe.multi")
+int snap_kretmulti(void *ctx)
+{
+	return snap_at_return(ctx);
+}
+
+/* The attach type of uprobe_multi is set before load; libbpf has no section name for it. */
+SEC("?uprobe")
+int snap_uprobe(void *ctx)
+{
+	return snap_at_probe(ctx);
+}
+
+SEC("?uprobe")
+int snap_uentry(void *ctx)
+{
+	return snap_at_entry(ctx);
+}
+
+SEC("?uretprobe")
+int snap_uretprobe(void *ctx)
+{
+	return snap_at_return(ctx);
+}
+
+/* The function is set before load. */
+SEC("?fentry")
+int snap_fentry(void *ctx)
+{
+	SNAP_BEGIN(hit);
+	hit.ip = bpf_get_func_ip(ctx);
+	hit.kernel_ip = 1;
+	return snap_capture(ctx, &hit);
+}
+
+SEC("?fentry")
+int snap_fentry_entry(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_snap_entry entry = {};
+
+	(void)ctx;
+	if (!snap_wants(task))
+		return 0;
+	snap_keep_entry(task, &entry);
+	return 0;
+}
+
+/* Where in the context the result lies: 8 bytes for each argument. */
+const volatile __u32 snap_result_offset = 0;
+
+SEC("?fexit")
+int snap_fexit(void *ctx)
+{
+	struct brink_snap_entry room;
+
+	SNAP_BEGIN(hit);
+	snap_take_entry(task, &room, &hit);
+	hit.ip = bpf_get_func_ip(ctx);
+	hit.kernel_ip = 1;
+	bpf_probe_read_kernel(&hit.ret, sizeof(hit.ret), (const char *)ctx + (__u16)snap_result_offset);
+	hit.snap_flags = BRINK_SNAP_HAS_RET;
+	return snap_capture(ctx, &hit);
+}
+
+/* Samples, hardware events, breakpoints. The context cannot be read as memory: values come from its registers only. */
+SEC("?perf_event")
+int snap_perf(void *ctx)
+{
+	SNAP_BEGIN(hit);
+	hit.ip = brink_ctx_ip(ctx);
+	hit.kernel_ip = !brink_ctx_user_mode(ctx);
+	hit.signal_addr = brink_ctx_u64(ctx, BRINK_REGS_SIZE + 8);
+	return snap_capture(ctx, &hit);
+}
+
+/* manual: run by the collector on every CPU. Not a hit of the target: of the moment. */
+SEC("?raw_tp")
+int snap_manual(void *ctx)
+{
+	struct snap_hit hit = {};
+
+	if (snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT)
+		hit.shot = brink_snapshot_take(&hit.shot_seq);
+	return snap_capture(ctx, &hit);
+}
+
+/* What goes before: feeds the history. Other objects of the session share its maps. */
+SEC("?raw_tp/sched_switch")
+int snap_history_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *from = (struct task_struct *)ctx->args[1];
+	struct task_struct *to = (struct task_struct *)ctx->args[2];
+	__u32 tid = BPF_CORE_READ(from, pid);
+
+	snap_history_add(BRINK_SNAP_EV_SWITCH, tid, tid, BPF_CORE_READ(to, pid));
+	return 0;
+}
+
+SEC("?raw_tp/sys_enter")
+int snap_history_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 first = 0;
+
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_kernel(&first, sizeof(first), (const char *)ctx->args[0] + 112);
+#else
+	bpf_probe_read_kernel(&first, sizeof(first), (const char *)ctx->args[0]);
+#endif
+	snap_history_add(BRINK_SNAP_EV_SYS_ENTER, task->pid, ctx->args[1], first);
+	return 0;
+}
+
+SEC("?raw_tp/sys_exit")
+int snap_history_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx->args[0] + SNAP_REG_SYSCALL);
+	snap_history_add(BRINK_SNAP_EV_SYS_EXIT, task->pid, number, ctx->args[1]);
+	return 0;
+}
+
+SEC("?raw_tp/irq_handler_entry")
+int snap_history_irq(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	snap_history_add(BRINK_SNAP_EV_IRQ, task->pid, ctx->args[0], 0);
+	return 0;
+}

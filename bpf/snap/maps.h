@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Maps, configuration and counters of one trigger's object (abi/snap.h). */
+#ifndef BRINK_BPF_SNAP_MAPS_H_
+#define BRINK_BPF_SNAP_MAPS_H_
+
+#include <linux/perf_event.h>
+
+#include "brink/abi/snap.h"
+#include "brink_cgroup.h"
+#include "lib/base.h"
+#include "lib/filter.h"
+#include "lib/regs.h"
+#include "lib/snapshot.h"
+#include "lib/target.h"
+
+const volatile struct brink_snap_config snap_cfg = {.nth = 1};
+
+/* Room behind the head: every part at its largest, one after another. */
+#define SNAP_TAIL                                                                                              \
+	(BRINK_MAX_HW_BRANCHES * sizeof(struct brink_branch) + BRINK_MAX_CHAIN * sizeof(__u64) +              \
+	 sizeof(struct brink_snap) + (BRINK_SNAP_HISTORY + BRINK_SNAP_TASK_HISTORY) * sizeof(struct brink_snap_event))
+#define SNAP_PIECE 2048
+
+/* One capture in the making. Larger than the stack allows, and hits nest and preempt each other: several a CPU. */
+#define SNAP_SLOTS 4
+struct snap_slot {
+	struct brink_sample sample;
+	__u8 tail[SNAP_TAIL + SNAP_PIECE];	/* 8-byte aligned, as long as its parts are */
+	__u32 at;	/* bytes of the tail in use */
+	__u64 next;	/* the history that is being copied: its oldest event */
+	struct brink_snap snap;
+	struct brink_filter_in in;
+	struct brink_branch entries[BRINK_MAX_HW_BRANCHES];
+	__u64 chain[BRINK_MAX_CHAIN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SNAP_SLOTS);
+	__type(key, __u32);
+	__type(value, struct snap_slot);
+} snap_slots SEC(".maps");
+
+/* Which slots of the CPU are in use. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SNAP_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} snap_used SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, BRINK_SNAP_CNT_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} snap_counts SEC(".maps");
+
+/* Functions that have been entered and have not returned. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BRINK_SNAP_MAX_ENTRIES);
+	__type(key, __u64);
+	__type(value, struct brink_snap_entry);
+} snap_entries SEC(".maps");
+
+/* Keys that --once-per has seen; the least used go first. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BRINK_SNAP_MAX_SEEN);
+	__type(key, __u64[2]);
+	__type(value, __u8);
+} snap_seen SEC(".maps");
+
+/* Groups of --container, --pod, --cgroup and their opposites, by kernfs id. Shared by the triggers of a session. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, BRINK_SNAP_MAX_GROUPS);
+	__type(key, __u64);
+	__type(value, __u32);
+} snap_groups SEC(".maps");
+
+/* What went before, of each CPU and of each task (least used first out). Shared by the triggers of a session. */
+struct snap_cpu_history {
+	__u64 next;
+	struct brink_snap_event event[BRINK_SNAP_HISTORY];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct snap_cpu_history);
+} snap_cpu_events SEC(".maps");
+
+struct snap_task_history {
+	__u64 next;
+	struct brink_snap_event event[BRINK_SNAP_TASK_HISTORY];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct snap_task_history);
+} snap_task_events SEC(".maps");
+
+/* A task's history at its first event; too large for the stack. */
+const __u64 snap_no_history[sizeof(struct snap_task_history) / sizeof(__u64)] = {};
+
+/* Of all CPUs: matches so far, captures so far, and those of the second that is running. */
+__u64 snap_matches, snap_taken, snap_second, snap_second_taken;
+
+brink_always_inline void snap_count(enum brink_snap_count counter)
+{
+	__u32 key = counter;
+	__u64 *cell = bpf_map_lookup_elem(&snap_counts, &key);
+
+	if (cell)
+		__sync_fetch_and_add(cell, 1);
+}
+
+/* A free slot of this CPU, or NULL (counted). `*index` goes to snap_release. */
+brink_always_inline struct snap_slot *snap_acquire(__u32 *index)
+{
+	__u32 i;
+
+	for (i = 0; i < SNAP_SLOTS; i++) {
+		__u32 key = i;
+		__u64 *used = bpf_map_lookup_elem(&snap_used, &key);
+
+		if (used && !__sync_lock_test_and_set(used, 1)) {
+			*index = i;
+			return bpf_map_lookup_elem(&snap_slots, &key);
+		}
+	}
+	snap_count(BRINK_SNAP_CNT_BUSY);
+	return 0;
+}
+
+brink_always_inline void snap_release(__u32 index)
+{
+	__u64 *used = bpf_map_lookup_elem(&snap_used, &index);
+
+	if (used)
+		__sync_lock_test_and_set(used, 0);
+}
+
+#endif /* BRINK_BPF_SNAP_MAPS_H_ */

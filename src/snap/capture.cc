@@ -1,0 +1,207 @@
+#include "snap/capture.h"
+
+#include <linux/perf_event.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "base/strings.h"
+#include "perfdata/decode.h"
+#include "report/feed.h"
+#include "snapshot/capture_path.h"
+
+namespace brink::snap {
+
+std::optional<SnapView> ViewSnap(const SampleView& sample) {
+  const size_t behind = sizeof(brink_sample) + sample.branches.size_bytes() + sample.chain.size_bytes();
+  if (sample.head->header.size < behind + sizeof(brink_snap)) return std::nullopt;
+  const auto* at = reinterpret_cast<const std::byte*>(sample.head) + behind;
+  size_t left = sample.head->header.size - behind - sizeof(brink_snap);
+  SnapView view;
+  std::memcpy(&view.context, at, sizeof(brink_snap));
+  if (view.context.magic != BRINK_SNAP_MAGIC) return std::nullopt;
+  at += sizeof(brink_snap);
+  auto take = [&](size_t count, std::vector<brink_snap_event>* events) {
+    count = std::min(count, left / sizeof(brink_snap_event));
+    events->resize(count);
+    if (count) std::memcpy(events->data(), at, count * sizeof(brink_snap_event));
+    at += count * sizeof(brink_snap_event);
+    left -= count * sizeof(brink_snap_event);
+  };
+  take(view.context.history, &view.cpu_history);
+  take(view.context.task_history, &view.task_history);
+  return view;
+}
+
+CaptureNamer::CaptureNamer(const SnapSource& source, std::string runtime_root)
+    : source_(source), spaces_(&objects_), symbolizer_(&objects_, {}),
+      containers_({.runtime_root = std::move(runtime_root), .hierarchy = source.hierarchy()}) {}
+
+void CaptureNamer::Observe(const PerfRecordView& view) {
+  if (view.record.size() < sizeof(perf_event_header)) return;
+  perf_event_header header;
+  std::memcpy(&header, view.record.data(), sizeof(header));
+  perfdata::EventAttr attr = {};
+  attr.flags = perfdata::kAttrMmap2 | perfdata::kAttrBuildId;
+  perfdata::RecordLayout layout;  // the trailer has been taken off
+  perfdata::AlignedCopies copies;
+  perfdata::Record record;
+  record.type = header.type;
+  record.misc = header.misc;
+  record.size = header.size;
+  std::vector<std::byte> bytes(view.record.begin() + sizeof(header), view.record.end());
+  if (!perfdata::DecodeBody({.attr = &attr, .layout = &layout, .swap = false, .copies = &copies}, bytes, &record)) return;
+  if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) {
+    if (source_.hierarchy().v2()) containers_.Learn(cgroup->id, cgroup->path);
+    return;
+  }
+  report::ApplyRecord(record, &spaces_);
+}
+
+NamedAddress CaptureNamer::NameOf(int32_t pid, uint64_t address, bool lines, bool call_site) {
+  NamedAddress named = {.address = address, .kernel = symbol::AddressSpaces::IsKernel(address)};
+  // A return address belongs to the call before it.
+  symbol::Location location = spaces_.Normalise(pid, call_site && address ? address - 1 : address);
+  const symbol::Function& function = symbolizer_[symbolizer_.FunctionAt(location)];
+  named.object = objects_[location.object].ShortName();
+  if (!function.resolved()) return named;
+  named.symbol = function.name;
+  auto vaddr = symbolizer_.VaddrOf(location);
+  uint64_t at = vaddr ? *vaddr : location.offset;
+  named.offset = at >= function.start ? at - function.start + (call_site && address ? 1 : 0) : 0;
+  if (!lines || named.kernel) return named;
+  std::vector<symbol::SourceFrame> frames = symbolizer_.FramesAt(location);
+  if (!frames.empty() && frames[0].line) {
+    named.line = frames[0].file.substr(frames[0].file.rfind('/') + 1) + ":" + std::to_string(frames[0].line);
+    for (const symbol::SourceFrame& frame : frames) {
+      if (frame.inlined) named.inlined.push_back(frame.function);
+    }
+  }
+  return named;
+}
+
+namespace {
+
+// The innermost frames of the kernel are the way to our own program.
+void DropOwnFrames(std::vector<NamedAddress>* chain) {
+  auto own = [](const NamedAddress& at) { return at.symbol.starts_with("bpf_prog_") || at.object.starts_with("bpf_") || IsHookGlue(at.symbol); };
+  chain->erase(chain->begin(), std::find_if_not(chain->begin(), chain->end(), own));
+}
+
+}  // namespace
+
+Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool lines) {
+  Capture capture;
+  const int32_t pid = static_cast<int32_t>(sample.head->tgid);
+  capture.head = *sample.head;
+  capture.context = view.context;
+  capture.comm.assign(view.context.comm, strnlen(view.context.comm, sizeof(view.context.comm)));
+  const std::vector<ShownTrigger>& shown = source_.shown();
+  capture.trigger = &shown[std::min<size_t>(sample.head->event, shown.size() - 1)];
+  capture.container = containers_.ById(view.context.container_id);
+  capture.place = NameOf(pid, sample.head->ip, lines, false);
+  for (const BranchEntry& entry : sample.branches) {
+    capture.branches.push_back({.from = NameOf(pid, entry.from, lines, false), .to = NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
+                                .prediction = entry.prediction(), .cycles = entry.cycles()});
+  }
+  capture.no_branches = view.context.snapshot_error ? "snapshot: " + std::string(strerror(-view.context.snapshot_error)) : source_.no_branches();
+  std::vector<NamedAddress>* chain = nullptr;
+  bool leaf = true;
+  for (uint64_t address : sample.chain) {
+    if (address >= static_cast<uint64_t>(PERF_CONTEXT_MAX)) {
+      chain = address == static_cast<uint64_t>(PERF_CONTEXT_USER) ? &capture.user_chain : address == static_cast<uint64_t>(PERF_CONTEXT_KERNEL) ? &capture.kernel_chain : nullptr;
+      leaf = true;
+      continue;
+    }
+    if (chain) chain->push_back(NameOf(pid, address, lines, !leaf));
+    leaf = false;
+  }
+  DropOwnFrames(&capture.kernel_chain);
+  CutBrokenChain(pid, &capture.user_chain);
+  if (view.context.flags & BRINK_SNAP_HAS_SIGNAL) AddGuesses(pid, view.context, lines, &capture.user_chain);
+  capture.cpu_history = view.cpu_history;
+  capture.task_history = view.task_history;
+  return capture;
+}
+
+// Frame pointers lead astray in code that has none: a chain ends where it leaves executable mappings.
+void CaptureNamer::CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const {
+  for (size_t i = 1; i < chain->size(); ++i) {
+    const symbol::Mapping* mapping = spaces_.Find(pid, (*chain)[i].address);
+    if (mapping && mapping->executable) continue;
+    chain->resize(i);
+    return;
+  }
+}
+
+// Whether the bytes before a return address are a call: E8 of five bytes, or FF /2 of two to seven.
+bool CaptureNamer::FollowsCall(int32_t pid, uint64_t address) {
+  constexpr uint64_t kLongest = 7;
+  symbol::Location location = spaces_.Normalise(pid, address - kLongest);
+  auto code = symbolizer_.CodeAt(location, kLongest);
+  if (!code.ok() || code->size() != kLongest) return false;
+#if defined(__x86_64__)
+  auto byte = [&](size_t i) { return static_cast<uint8_t>((*code)[i]); };
+  if (byte(2) == 0xe8) return true;
+  for (size_t length = 2; length <= kLongest; ++length) {
+    size_t at = kLongest - length;
+    if (byte(at) == 0xff && (byte(at + 1) >> 3 & 7) == 2) return true;
+  }
+  return false;
+#else
+  // bl, blr
+  uint32_t word;
+  std::memcpy(&word, code->data() + 3, sizeof(word));
+  return word >> 26 == 0x25 || (word & 0xfffffc1f) == 0xd63f0000;
+#endif
+}
+
+// What frame pointers cannot tell: return addresses on the stack, which may be old ones. Those behind the place where
+// the chain goes on are left out.
+void CaptureNamer::AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain) {
+  constexpr size_t kMostGuesses = 16;
+  std::vector<NamedAddress> guesses;
+  bool joins = false;
+  for (size_t i = 0; i < std::min<uint64_t>(context.stack_words, BRINK_SNAP_STACK) && guesses.size() < kMostGuesses; ++i) {
+    const uint64_t word = context.stack[i];
+    const symbol::Mapping* mapping = spaces_.Find(pid, word);
+    if (!mapping || !mapping->executable || !FollowsCall(pid, word)) continue;
+    joins = chain->size() > 1 && (*chain)[1].address == word;
+    if (joins) break;
+    NamedAddress guess = NameOf(pid, word, lines, true);
+    guess.guessed = true;
+    if (!guess.symbol.empty()) guesses.push_back(std::move(guess));
+  }
+  chain->insert(chain->begin() + (chain->empty() ? 0 : 1), guesses.begin(), guesses.end());
+}
+
+std::string SignalCodeName(int signal, int code) {
+  struct Code {
+    int signal, code;
+    const char* name;
+  };
+  static constexpr Code kCodes[] = {
+      {0, SI_USER, "SI_USER"}, {0, SI_KERNEL, "SI_KERNEL"}, {0, SI_QUEUE, "SI_QUEUE"}, {0, SI_TKILL, "SI_TKILL"}, {0, SI_TIMER, "SI_TIMER"},
+      {SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR"}, {SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR"}, {SIGSEGV, 3, "SEGV_BNDERR"}, {SIGSEGV, 4, "SEGV_PKUERR"},
+      {SIGBUS, BUS_ADRALN, "BUS_ADRALN"}, {SIGBUS, BUS_ADRERR, "BUS_ADRERR"}, {SIGBUS, BUS_OBJERR, "BUS_OBJERR"},
+      {SIGILL, ILL_ILLOPC, "ILL_ILLOPC"}, {SIGILL, ILL_ILLOPN, "ILL_ILLOPN"}, {SIGILL, ILL_PRVOPC, "ILL_PRVOPC"},
+      {SIGFPE, FPE_INTDIV, "FPE_INTDIV"}, {SIGFPE, FPE_INTOVF, "FPE_INTOVF"}, {SIGFPE, FPE_FLTDIV, "FPE_FLTDIV"}, {SIGFPE, FPE_FLTINV, "FPE_FLTINV"},
+      {SIGTRAP, TRAP_BRKPT, "TRAP_BRKPT"}, {SIGTRAP, TRAP_TRACE, "TRAP_TRACE"}, {SIGSYS, 1, "SYS_SECCOMP"}};
+  for (const Code& entry : kCodes) {
+    if ((entry.signal == 0 || entry.signal == signal) && entry.code == code) return entry.name;
+  }
+  return std::to_string(code);
+}
+
+std::span<const char* const> RegisterNames() {
+#if defined(__x86_64__)
+  static constexpr const char* kNames[] = {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"};
+#else
+  static constexpr const char* kNames[] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+                                           "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "lr", "sp", "pc", "pstate"};
+#endif
+  return kNames;
+}
+
+}  // namespace brink::snap

@@ -1,0 +1,247 @@
+#include "snap/run.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "base/strings.h"
+#include "session/file_consumer.h"
+
+namespace brink::snap {
+namespace {
+
+constexpr uint64_t kTickNs = 250'000'000;
+
+// Names captures, prints them and hands them on to the file. Writer thread.
+class SnapConsumer : public Consumer {
+ public:
+  SnapConsumer(const SnapSource& source, const RunRequest& request, FileConsumer* file, int wake_fd)
+      : source_(source), request_(request), namer_(source, request.snap.runtime_root), file_(file), wake_fd_(wake_fd) {}
+
+  Status OnSample(const SampleView& sample) override {
+    SampleView trimmed = sample;
+    trimmed.branches = source_.Trim(sample.head->event, sample.branches);
+    if (file_) {
+      // The record in the file: what is left of the entries, with the head to match.
+      brink_sample head = *sample.head;
+      head.nr = static_cast<uint16_t>(trimmed.branches.size());
+      SampleView written = trimmed;
+      written.head = &head;
+      RETURN_IF_ERROR(file_->OnSample(written));
+    }
+    if (request_.print) {
+      const auto* begin = reinterpret_cast<const std::byte*>(sample.head);
+      Wait(sample.head->time_ns, true, {begin, begin + sample.head->header.size});
+    }
+    captures_.fetch_add(1);
+    Wake();
+    return waiting_bytes_ > kMostWaiting ? Release(UINT64_MAX) : OkStatus();
+  }
+  Status OnPerfRecord(const PerfRecordView& record) override {
+    if (request_.print) Wait(record.id.time_ns, false, {record.record.begin(), record.record.end()});
+    return file_ ? file_->OnPerfRecord(record) : OkStatus();
+  }
+  Status OnRound(uint64_t time_ns) override {
+    RETURN_IF_ERROR(Release(time_ns));
+    return file_ ? file_->OnRound(time_ns) : OkStatus();
+  }
+  Status OnLost(LossCause cause, const Loss& loss, uint64_t time_ns) override { return file_ ? file_->OnLost(cause, loss, time_ns) : OkStatus(); }
+  Settled Settle() override { return file_ ? file_->Settle() : Settled{}; }
+  Status Flush() override { return file_ ? file_->Flush() : OkStatus(); }
+  Status Finish() override {
+    Status released = Release(UINT64_MAX);
+    Status finished = file_ ? file_->Finish() : OkStatus();
+    return released.ok() ? finished : released;
+  }
+
+  uint64_t captures() const { return captures_.load(); }
+
+ private:
+  static constexpr size_t kMostWaiting = 64u << 20;
+  // A capture may come out before the mappings that name it: both wait for the end of their round, and go by time.
+  struct Waiting {
+    uint64_t time_ns = 0;
+    bool is_sample = false;
+    std::vector<std::byte> bytes;
+  };
+
+  void Wait(uint64_t time_ns, bool is_sample, std::vector<std::byte> bytes) {
+    waiting_bytes_ += bytes.size();
+    waiting_.push_back({time_ns, is_sample, std::move(bytes)});
+  }
+
+  Status Release(uint64_t before_ns) {
+    std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) { return a.time_ns < b.time_ns; });
+    size_t done = 0;
+    Status status;
+    for (; done < waiting_.size() && waiting_[done].time_ns < before_ns && status.ok(); ++done) {
+      Waiting& item = waiting_[done];
+      waiting_bytes_ -= item.bytes.size();
+      if (item.is_sample) {
+        status = Print(item.bytes);
+      } else {
+        namer_.Observe({.record = item.bytes, .id = {}});
+      }
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(done));
+    return status;
+  }
+
+  Status Print(std::span<const std::byte> bytes) {
+    auto sample = ViewSample(bytes);
+    auto view = sample ? ViewSnap(*sample) : std::nullopt;
+    if (!view) return OkStatus();
+    sample->branches = source_.Trim(sample->head->event, sample->branches);
+    return request_.print(namer_.Name(*sample, *view, request_.lines));
+  }
+
+  void Wake() {
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t n = write(wake_fd_, &one, sizeof(one));
+  }
+
+  const SnapSource& source_;
+  const RunRequest& request_;
+  CaptureNamer namer_;
+  FileConsumer* file_;
+  int wake_fd_;
+  std::vector<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
+  std::atomic<uint64_t> captures_{0};
+};
+
+// The signals that a run answers, blocked and readable.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    old_pipe_ = signal(SIGPIPE, SIG_IGN);
+    fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~Signals() {
+    while (Next()) {
+    }
+    signal(SIGPIPE, old_pipe_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int fd() const { return fd_.get(); }
+  int Next() {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t set_, before_;
+  sighandler_t old_pipe_;
+  UniqueFd fd_;
+};
+
+StatusOr<std::unique_ptr<FileConsumer>> OpenOutput(const RunRequest& request, const SnapSource& source) {
+  FileSpec file = {.path = request.output, .pipe = request.output == "-"};
+  perf_event_attr attr = {};
+  attr.size = sizeof(attr);
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_BPF_OUTPUT;
+  attr.sample_period = 1;
+  for (const ShownTrigger& shown : source.shown()) file.events.push_back(MakeFileEvent(attr, shown.trigger.text, source.traits(), true, true));
+  return FileConsumer::Create(std::move(file), {.size_limit = [] {}, .rotate = [] {}});
+}
+
+// All triggers have said all that they will say.
+bool AllDone(const RunRequest& request, const SnapConsumer& consumer) {
+  return request.snap.count && consumer.captures() >= request.snap.count * request.snap.triggers.size();
+}
+
+StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, Signals& signals, int wake_fd) {
+  const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
+  int child = session.command() ? session.command()->pidfd() : -1;
+  uint64_t next_tick = MonotonicNs() + kTickNs;
+  while (true) {
+    uint64_t now = MonotonicNs(), next = std::min(end, next_tick);
+    int timeout = next <= now ? 0 : static_cast<int>((next - now + 999'999) / 1'000'000);
+    pollfd fds[] = {{signals.fd(), POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}};
+    if (poll(fds, 4, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
+    while (int signal = fds[0].revents ? signals.Next() : 0) {
+      if (signal != SIGUSR1) return false;
+      RETURN_IF_ERROR(source.Fire());
+    }
+    if (fds[1].revents) return false;
+    if (fds[2].revents) {
+      uint64_t count;
+      [[maybe_unused]] ssize_t n = read(wake_fd, &count, sizeof(count));
+    }
+    if (AllDone(request, consumer)) return false;
+    if (fds[3].revents) return true;
+    now = MonotonicNs();
+    if (now >= end) return false;
+    if (now < next_tick) continue;
+    next_tick = now + kTickNs;
+    session.FollowHotplug();
+    if (!session.TargetAlive()) return false;
+  }
+}
+
+void FinishCommand(Session& session, RunResult* result) {
+  CommandChild* child = session.command();
+  if (!child || result->command_status) return;
+  if (!result->command_decides) child->Signal(SIGTERM);
+  auto end = child->Wait();
+  if (end.ok()) result->command_status = WIFEXITED(end->wait_status) ? WEXITSTATUS(end->wait_status) : 128 + WTERMSIG(end->wait_status);
+}
+
+}  // namespace
+
+StatusOr<RunResult> Run(RunRequest request) {
+  Signals signals;
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return ErrnoError(errno, "eventfd");
+  if (request.target.pids.size() == 1 && request.target.command.empty()) request.snap.pid = request.target.pids[0];
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapSource> made, SnapSource::Create(request.snap));
+  SnapSource& source = *made;
+  std::unique_ptr<FileConsumer> file;
+  if (!request.output.empty()) {
+    ASSIGN_OR_RETURN(file, OpenOutput(request, source));
+  }
+  SnapConsumer consumer(source, request, file.get(), wake.get());
+  SessionSpec spec;
+  spec.target = request.target;
+  spec.target.run_cgroup = TargetSpec::Group::kOff;  // triggers are filtered by the task set
+  spec.command_stdout_to_stderr = request.output == "-";
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec, std::move(made), consumer));
+  RunResult result;
+  Status armed = session->Arm();
+  if (!armed.ok() && session->command() && ErrnoOf(armed) != 0 && session->armed_ns() != 0) {
+    result.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
+    result.exec_error = Message(armed);
+    (void)session->command()->Wait();
+  } else if (!armed.ok()) {
+    return armed;
+  } else {
+    std::vector<std::string> notes = session->notes();
+    notes.insert(notes.end(), source.notes().begin(), source.notes().end());
+    if (request.armed) request.armed(notes);
+    ASSIGN_OR_RETURN(result.command_decides, WaitForEnd(request, *session, source, consumer, signals, wake.get()));
+  }
+  uint64_t begin = MonotonicNs();
+  source.Stop();
+  result.detach_ns = MonotonicNs() - begin;
+  result.consumer = session->Stop();
+  FinishCommand(*session, &result);
+  result.captures = consumer.captures();
+  result.books = session->books();
+  result.stats = source.Report();
+  result.notes = session->notes();
+  result.notes.insert(result.notes.end(), source.notes().begin(), source.notes().end());
+  return result;
+}
+
+}  // namespace brink::snap

@@ -1,0 +1,112 @@
+// The triggers of one run as a source of branch stacks: what a session records (docs/snap.md).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "container/resolver.h"
+#include "session/source.h"
+#include "snap/trigger_object.h"
+#include "snap/values.h"
+#include "snapshot/calibrate.h"
+#include "snapshot/held_events.h"
+
+namespace brink::snap {
+
+// Which tasks, by container. Words are the user's.
+struct GroupRequest {
+  std::vector<std::string> containers, pods, cgroups;
+  std::vector<std::string> not_containers, not_pods, not_cgroups;
+  pid_t pidns_of = 0;  // only tasks of this process's pid namespace; 0: any
+
+  bool wants() const { return !containers.empty() || !pods.empty() || !cgroups.empty(); }
+  bool excludes() const { return !not_containers.empty() || !not_pods.empty() || !not_cgroups.empty(); }
+};
+
+struct SnapRequest {
+  std::vector<std::string> triggers;    // --on
+  std::string condition;                // --if, of every trigger
+  std::optional<uint64_t> slower_ns;
+  uint64_t nth = 1, count = 0, limit = 0;
+  std::string once_per;                 // pid tid cpu uid comm container ip args.NAME ret
+  bool chain_kernel = true, chain_user = true;
+  bool history = false, history_irqs = false;
+  enum class Branches { kAuto, kLbr, kNone } branches = Branches::kAuto;
+  enum class Privilege { kOfTrigger, kUser, kKernel, kBoth } privilege = Privilege::kOfTrigger;
+  GroupRequest groups;
+  std::string runtime_root;
+  pid_t pid = -1;                       // the only process asked for, where there is one: its files, its probes
+};
+
+// One trigger as it will be shown.
+struct ShownTrigger {
+  Trigger trigger;
+  std::vector<Value> values;          // by slot
+  std::vector<std::string> strings;   // by number
+};
+
+class SnapSource : public StackSource {
+ public:
+  // Parses, looks everything up and checks it against this machine, loads nothing. Usage errors are INVALID_ARGUMENT;
+  // ErrorText has the text that a column refers to.
+  static StatusOr<std::unique_ptr<SnapSource>> Create(SnapRequest request);
+
+  SourceTraits traits() const override;
+  Status Prepare(SourceContext& context) override;
+  Status Load(SourceContext& context) override;
+  Status Start(SourceContext& context) override;
+  void OnTick(uint64_t now_ns) override;
+  void Stop() override;
+  std::vector<StatLine> Report() override;
+
+  // manual triggers: capture now. Any thread but one at a time.
+  Status Fire();
+  // The entries of a sample of `trigger` that are true and not brink's own way to the helper.
+  std::span<const BranchEntry> Trim(uint32_t trigger, std::span<const BranchEntry> entries) const;
+
+  const std::vector<ShownTrigger>& shown() const { return shown_; }
+  const ContainerHierarchy& hierarchy() const { return hierarchy_; }
+  // What was chosen, and why not otherwise: for the report. After Load.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // Why there are no branch stacks; "" where there are.
+  const std::string& no_branches() const { return no_branches_; }
+
+ private:
+  SnapSource() = default;
+  Status AddTrigger(const std::string& text);
+  Status PlanTrigger(Trigger trigger);
+  Status ConfigureValues(const Trigger& trigger, TriggerPlan* plan);
+  Status ConfigureKey(ValueTable* values, brink_snap_config* config);
+  Status ChooseBranches();
+  Status ConfigureGroups(brink_snap_config* config);
+  Status FillGroups(int fd);
+  Status LoadTrigger(size_t index, SourceContext& context);
+  StatusOr<KernelTypes*> Types();
+
+  SnapRequest request_;
+  std::unique_ptr<KernelTypes> types_;
+  std::vector<TriggerPlan> plans_;
+  std::vector<ShownTrigger> shown_;
+  std::vector<std::unique_ptr<TriggerObject>> objects_;
+  std::unique_ptr<HistoryObject> history_;
+  SharedMaps maps_;
+  ContainerHierarchy hierarchy_;
+  uint32_t subsys_ = 0;
+  std::unique_ptr<ContainerResolver> resolver_;
+  std::vector<std::pair<uint64_t, uint32_t>> groups_;
+  uint64_t next_group_look_ns_ = 0;
+  std::optional<HeldEvents> held_;
+  std::vector<std::optional<CapturePath>> paths_;  // by trigger
+  std::optional<KernelCode> code_;
+  uint64_t branch_flags_ = 0;
+  std::string no_branches_;
+  std::vector<std::string> fallbacks_;  // by trigger: why it hangs otherwise than asked; "" as a rule
+  std::vector<std::string> notes_;
+};
+
+// The expression or trigger that an error of Create points into, and the column; "" when it points nowhere.
+std::string ErrorText(const Status& status);
+
+}  // namespace brink::snap

@@ -1,0 +1,118 @@
+// One trigger in the kernel: its BPF object, configured and loaded, and its links.
+//
+// Everything is held by descriptors of this process: closing them, or the end of the process by whatever means, takes
+// all of it away. Not thread safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "brink/abi/snap.h"
+#include "snap/places.h"
+#include "snap/trigger.h"
+#include "snapshot/capture_path.h"
+
+struct bpf_link;
+struct bpf_object;
+struct bpf_program;
+struct snap_bpf;
+
+namespace brink::snap {
+
+using SnapCounts = std::array<uint64_t, BRINK_SNAP_CNT_MAX>;
+
+// What is to be loaded.
+struct TriggerPlan {
+  Trigger trigger;
+  brink_snap_config config = {};
+  std::string program;          // user triggers: file to attach to
+  std::vector<Place> places;    // user triggers
+  std::vector<std::string> functions;  // kernel triggers: names (a glob's matches); one as a rule
+  uint32_t result_offset = 0;   // fexit
+  bool needs_entry = false;     // load and attach the entry's program too
+  pid_t pid = -1;               // user triggers: the only process; -1: all
+};
+
+// Maps that the triggers of a session have in common, by the object that came first.
+class SharedMaps {
+ public:
+  // Before load: gives `object` the maps of the first object, if there is one.
+  Status Reuse(bpf_object* object);
+  // After load of the first.
+  void Offer(bpf_object* object);
+  int groups_fd() const;
+
+ private:
+  bpf_object* first_ = nullptr;
+};
+
+class TriggerObject {
+ public:
+  using Share = std::function<Status(bpf_object*)>;
+
+  // Opens, configures, connects (`share`: the session's ring, counters and task set) and loads. Errors say what the
+  // kernel refused, and what can be done.
+  static StatusOr<std::unique_ptr<TriggerObject>> Load(const TriggerPlan& plan, const Share& share, SharedMaps& maps);
+  ~TriggerObject();
+  TriggerObject(const TriggerObject&) = delete;
+  TriggerObject& operator=(const TriggerObject&) = delete;
+
+  // Hooks it up. An unknown function is NOT_FOUND with the nearest names.
+  Status Attach();
+  // Links are closed in parallel: single uprobes take 0.1 s each.
+  void Detach();
+  // Manual triggers: captures on every CPU now.
+  Status Fire();
+
+  SnapCounts ReadCounts() const;
+  size_t links() const { return links_.size() + fds_.size(); }
+  // "uprobe_multi", "64 single kprobes": how it hangs, for the report; "" where there is nothing to say.
+  const std::string& how() const { return how_; }
+  std::vector<CodeRange> ProgramRangesOf() const;
+
+ private:
+  TriggerObject() = default;
+  Status Open(const Share& share, SharedMaps& maps);
+  std::vector<bpf_program*> Programs();
+  Status AttachKernel();
+  Status AttachKernelMulti(bpf_program* program, bool at_return);
+  Status AttachUser();
+  Status AttachUserMulti(bpf_program* program, bool at_return);
+  Status AttachEvents();
+  Status Keep(bpf_link* link, const std::string& what);
+
+  TriggerPlan plan_;
+  snap_bpf* skeleton_ = nullptr;
+  bpf_program* main_ = nullptr;
+  bpf_program* entry_ = nullptr;
+  bool multi_ = false;
+  std::vector<bpf_link*> links_;
+  std::vector<UniqueFd> fds_;  // links made without libbpf
+  std::string how_;
+};
+
+// The programs that feed the history (what went before), for as long as this lives.
+class HistoryObject {
+ public:
+  static StatusOr<std::unique_ptr<HistoryObject>> Load(const TriggerObject::Share& share, SharedMaps& maps, bool irqs);
+  ~HistoryObject();
+  Status Attach();
+  void Detach();
+
+ private:
+  HistoryObject() = default;
+  snap_bpf* skeleton_ = nullptr;
+  std::vector<bpf_link*> links_;
+};
+
+// Most single probes of one trigger where the kernel has no multi form: each takes 0.1 s to go.
+inline constexpr size_t kMostSingleProbes = 64;
+
+}  // namespace brink::snap

@@ -1,0 +1,97 @@
+// Every program of brink snap passes this kernel's verifier with everything turned on, and lays its records out as user
+// space does.
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <gtest/gtest.h>
+
+#include "brink/abi/session.h"
+#include "brink/abi/snap.h"
+#include "brink/abi/snapshot.h"
+#include "session/core.h"
+#include "snap.skel.h"
+#include "support/features.h"
+
+namespace brink {
+namespace {
+
+struct Program {
+  const char* name;
+  const char* feature;
+};
+void PrintTo(const Program& program, std::ostream* out) { *out << program.name; }
+
+class SnapPrograms : public testing::TestWithParam<Program> {};
+
+// The largest configuration: all values behind as many pointers as may be, strings, keys, rates, a full filter.
+brink_snap_config FullConfig() {
+  brink_snap_config config = {};
+  config.flags = 0xffff & ~static_cast<uint32_t>(BRINK_SNAP_CFG_NEED_ENTRY);
+  config.subsys = 3;
+  config.nth = 2;
+  config.limit = 5;
+  config.count = 10;
+  config.key = BRINK_SNAP_KEY_SLOT;
+  config.slower_ns = 1;
+  config.signals = ~0ULL;
+  config.loads = BRINK_FILTER_MAX_EXT;
+  config.strings = BRINK_SNAP_STRINGS;
+  for (uint32_t i = 0; i < BRINK_FILTER_MAX_EXT; ++i) config.load[i] = {.base = static_cast<__u8>(1 + i % 3), .steps = static_cast<__u8>(1 + i % BRINK_SNAP_LOAD_STEPS), .size = 8};
+  for (auto& load : config.string) load = {.base = BRINK_SNAP_CTX, .steps = 3, .size = 8, .user = 4};
+  config.filter.sample_ops = BRINK_FILTER_MAX_OPS;
+  for (uint32_t i = 0; i < BRINK_FILTER_MAX_OPS; ++i) {
+    config.filter.sample[i].code = i % 2 ? BRINK_FOP_AND : BRINK_FOP_RANGE;
+    config.filter.sample[i].field = static_cast<__u8>(BRINK_FF_EXT + i % BRINK_FILTER_MAX_EXT);
+  }
+  return config;
+}
+
+TEST_P(SnapPrograms, PassTheVerifier) {
+  SKIP_UNLESS(GetParam().feature);
+  CaptureLibbpfMessages();
+  snap_bpf* skeleton = snap_bpf__open();
+  ASSERT_NE(skeleton, nullptr);
+  bpf_program* program = bpf_object__find_program_by_name(skeleton->obj, GetParam().name);
+  ASSERT_NE(program, nullptr);
+  bpf_program__set_autoload(program, true);
+  std::string section = bpf_program__section_name(program);
+  if (section == "fentry" || section == "fexit") {
+    ASSERT_EQ(bpf_program__set_attach_target(program, 0, "vfs_llseek"), 0);
+  }
+  const brink_snap_config config = FullConfig();
+  ASSERT_TRUE(SetRodata(skeleton->obj, "snap_cfg", &config, sizeof(config)).ok());
+  int error = snap_bpf__load(skeleton);
+  std::string words = TakeLibbpfMessage();
+  snap_bpf__destroy(skeleton);
+  EXPECT_EQ(error, 0) << words;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SnapPrograms,
+    testing::Values(Program{"snap_tracepoint", "bpf.tracepoint"}, Program{"snap_raw_tracepoint", "bpf.raw_tp"}, Program{"snap_exit", "bpf.raw_tp"},
+                    Program{"snap_sys_enter", "bpf.raw_tp"}, Program{"snap_sys_entry", "bpf.raw_tp"}, Program{"snap_sys_exit", "bpf.raw_tp"},
+                    Program{"snap_signal_deliver", "bpf.raw_tp"}, Program{"snap_signal_sent", "bpf.raw_tp"}, Program{"snap_kprobe", "bpf.uprobe"},
+                    Program{"snap_kentry", "bpf.uprobe"}, Program{"snap_kretprobe", "bpf.uprobe"}, Program{"snap_uprobe", "bpf.uprobe"},
+                    Program{"snap_uentry", "bpf.uprobe"}, Program{"snap_uretprobe", "bpf.uprobe"}, Program{"snap_kmulti", "bpf.kprobe_multi"},
+                    Program{"snap_kmulti_entry", "bpf.kprobe_multi"}, Program{"snap_kretmulti", "bpf.kprobe_multi"}, Program{"snap_fentry", "bpf.fentry"},
+                    Program{"snap_fentry_entry", "bpf.fentry"}, Program{"snap_fexit", "bpf.fexit"}, Program{"snap_perf", "bpf.perf_event"},
+                    Program{"snap_manual", "bpf.raw_tp"}, Program{"snap_history_switch", "bpf.raw_tp"}, Program{"snap_history_enter", "bpf.raw_tp"},
+                    Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"}));
+
+TEST(SnapAbi, StructuresAreLaidOutAlike) {
+  snap_bpf* skeleton = snap_bpf__open();
+  ASSERT_NE(skeleton, nullptr);
+  const btf* types = bpf_object__btf(skeleton->obj);
+  const std::pair<const char*, size_t> sizes[] = {{"brink_snap", sizeof(brink_snap)}, {"brink_snap_config", sizeof(brink_snap_config)},
+                                                  {"brink_snap_load", sizeof(brink_snap_load)}, {"brink_snap_entry", sizeof(brink_snap_entry)},
+                                                  {"brink_snap_event", sizeof(brink_snap_event)}};
+  for (const auto& [name, size] : sizes) {
+    int id = btf__find_by_name_kind(types, name, BTF_KIND_STRUCT);
+    EXPECT_GT(id, 0) << name;
+    EXPECT_EQ(btf__resolve_size(types, static_cast<uint32_t>(id)), static_cast<int64_t>(size)) << name;
+  }
+  snap_bpf__destroy(skeleton);
+}
+
+}  // namespace
+}  // namespace brink

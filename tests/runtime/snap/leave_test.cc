@@ -1,0 +1,123 @@
+// Nothing is left behind: after the end, a Ctrl-C, a kill -9; judged by brink's own program names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <chrono>
+#include <fcntl.h>
+#include <set>
+#include <thread>
+
+#include "snap_support.h"
+#include "support/features.h"
+
+namespace brink::snap_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// Ids of loaded programs that are snap's.
+std::set<uint32_t> SnapPrograms() {
+  std::set<uint32_t> ids;
+  for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
+    int fd = bpf_prog_get_fd_by_id(id);
+    if (fd < 0) continue;
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::string(info.name).starts_with("snap_")) ids.insert(id);
+    close(fd);
+  }
+  return ids;
+}
+
+// Programs are freed after a grace period.
+bool GoneWithin(const std::set<uint32_t>& before, std::chrono::milliseconds time) {
+  for (auto end = Clock::now() + time; Clock::now() < end; std::this_thread::sleep_for(20ms)) {
+    std::set<uint32_t> now = SnapPrograms();
+    bool left = false;
+    for (uint32_t id : now) left = left || !before.contains(id);
+    if (!left) return true;
+  }
+  return false;
+}
+
+// brink snap in the background, armed.
+class Background {
+ public:
+  explicit Background(std::vector<std::string> args) {
+    args.insert(args.begin(), {testing_support::BrinkBinary(), "snap"});
+    int pipe_fds[2];
+    if (pipe2(pipe_fds, O_CLOEXEC) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      std::vector<char*> argv;
+      for (std::string& arg : args) argv.push_back(arg.data());
+      argv.push_back(nullptr);
+      dup2(pipe_fds[1], 2);
+      int null = open("/dev/null", O_WRONLY);
+      dup2(null, 1);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(pipe_fds[1]);
+    err_ = pipe_fds[0];
+    for (char c; text_.find("armed, Ctrl-C") == std::string::npos && read(err_, &c, 1) == 1;) text_ += c;
+  }
+  ~Background() {
+    if (pid_ > 0) End(SIGKILL);
+    close(err_);
+  }
+  bool armed() const { return text_.find("armed, Ctrl-C") != std::string::npos; }
+  const std::string& text() const { return text_; }
+  pid_t pid() const { return pid_; }
+  std::chrono::milliseconds End(int signal) {
+    auto begin = Clock::now();
+    kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int err_ = -1;
+  std::string text_;
+};
+
+TEST(SnapLeaves, NothingAfterAnOrderlyEnd) {
+  SKIP_UNLESS("bpf.uprobe");
+  auto before = SnapPrograms();
+  Snap({"--on", "uprobe:" + Self() + ":snap_work", "--on", "exec", "--history"}, "works");
+  EXPECT_TRUE(GoneWithin(before, 5s));
+}
+
+TEST(SnapLeaves, NothingAfterKillWhileTheCommandLivesOn) {
+  SKIP_UNLESS("bpf.uprobe");
+  auto before = SnapPrograms();
+  Background snap({"--on", "uprobe:" + Self() + ":snap_work", "--on", "syscall:lseek", "--", Self(), "--target", "spin"});
+  ASSERT_TRUE(snap.armed()) << snap.text();
+  EXPECT_FALSE(GoneWithin(before, 1ms)) << "nothing was loaded";
+  snap.End(SIGKILL);
+  EXPECT_TRUE(GoneWithin(before, 5s));
+}
+
+TEST(SnapLeaves, AThousandUprobesGoAtOnce) {
+  SKIP_UNLESS("bpf.uprobe_multi");
+  auto before = SnapPrograms();
+  // The C library exports some thousand functions beginning with these letters.
+  Background snap({"--on", "uprobe:libc:[a-g]*", "--if", "pid == 1", "-p", std::to_string(getpid())});
+  ASSERT_TRUE(snap.armed()) << snap.text();
+  size_t places = snap.text().find("uprobe_multi at ");
+  ASSERT_NE(places, std::string::npos) << snap.text();
+  EXPECT_GE(std::stoi(snap.text().substr(places + 16)), 700);
+  auto took = snap.End(SIGINT);
+  EXPECT_LT(took, 1000ms);
+  EXPECT_TRUE(GoneWithin(before, 5s));
+}
+
+}  // namespace
+}  // namespace brink::snap_tests

@@ -1,0 +1,59 @@
+// A new user's mistakes: what is wrong, what is near, what to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "snap_support.h"
+
+namespace brink::snap_tests {
+namespace {
+
+using testing::HasSubstr;
+
+struct Mistake {
+  std::vector<std::string> args;
+  int status;
+  std::vector<std::string> says;
+};
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << (mistake.args.empty() ? "nothing" : mistake.args.back()); }
+
+class Mistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreExplained) {
+  std::vector<std::string> args = GetParam().args;
+  for (std::string& arg : args) {
+    if (size_t at = arg.find("SELF"); at != std::string::npos) arg.replace(at, 4, Self());
+  }
+  args.insert(args.begin(), "snap");
+  testing_support::ProcessResult result = testing_support::RunBrink(args);
+  EXPECT_EQ(result.status, GetParam().status) << result.err;
+  for (const std::string& text : GetParam().says) EXPECT_THAT(result.err, HasSubstr(text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Mistakes,
+    testing::Values(Mistake{{"--on", "syscal:openat"}, 2, {"unknown kind of trigger 'syscal'", "nearest: syscall", "^"}},
+                    Mistake{{"--on", "syscall:opena"}, 2, {"no system call 'opena'", "open"}},
+                    Mistake{{"--on", "uprobe:SELF:snap_wrok"}, 1, {"no function 'snap_wrok'", "snap_work"}},
+                    Mistake{{"--on", "uprobe:/no/such/file:main"}, 1, {"no file /no/such/file", "-p PID"}},
+                    Mistake{{"--on", "uprobe:SELF:nosuch.cc:10"}, 1, {"nosuch.cc:10"}},
+                    Mistake{{"--on", "tracepoint:sched:sched_swich"}, 1, {"no tracepoint 'sched_swich'", "sched:sched_switch"}},
+                    Mistake{{"--on", "rt:sched_swich"}, 1, {"no raw tracepoint 'sched_swich'", "sched_switch"}},
+                    Mistake{{"--on", "signal:SEGW"}, 2, {"unknown signal 'SEGW'", "SIGSEGV"}},
+                    Mistake{{"--on", "watch:0x1000:8:r"}, 2, {"the CPU has no breakpoint of mode 'r'"}},
+                    Mistake{{"--on", "watch:0x1000"}, 2, {"missing the length"}},
+                    Mistake{{"--on", "syscall:lseek", "--if", "args.ofset == 1"}, 2, {"no argument 'ofset'", "nearest: offset", "^"}},
+                    Mistake{{"--on", "syscall:lseek:enter", "--if", "ret < 0"}, 2, {"'ret' is known at a return only"}},
+                    Mistake{{"--on", "syscall:lseek", "--if", "ret == 1 and ret == 2"}, 2, {"can never be true"}},
+                    Mistake{{"--on", "exec", "--slower-than", "5ms"}, 2, {"--slower-than needs a return"}},
+                    Mistake{{"--on", "exec", "--once-per", "moon"}, 2, {"--once-per 'moon' is none of"}},
+                    Mistake{{}, 2, {"--on TRIGGER"}}));
+
+TEST(SnapMistakes, ANameThatNoContainerHasIsWaitedFor) {
+  testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "exec", "--container", "no-such-container", "--duration", "1s"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no container 'no-such-container'"));
+  EXPECT_THAT(result.err, HasSubstr("waiting for it"));
+}
+
+}  // namespace
+}  // namespace brink::snap_tests

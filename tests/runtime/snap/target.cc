@@ -1,0 +1,217 @@
+#include "target.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+extern "C" {
+
+volatile long snap_watched;
+volatile int snap_sink;
+
+__attribute__((noinline)) int snap_work(int number, const char* text) {
+  snap_sink = number + (text ? text[0] : 0);
+  return number - 3;
+}
+int snap_wrk(int number, const char* text) __attribute__((alias("snap_work"), nothrow));
+
+__attribute__((noinline)) void snap_multi_a() { snap_sink = 1; }
+__attribute__((noinline)) void snap_multi_b() { snap_sink = 2; }
+__attribute__((noinline)) void snap_multi_c() { snap_sink = 3; }
+
+__attribute__((noinline)) void snap_sleep(int ms) {
+  usleep(static_cast<useconds_t>(ms) * 1000);
+}
+
+__attribute__((noinline)) void snap_fault(volatile int* at) { *at = 1; }
+__attribute__((noinline)) void snap_abort() { abort(); }
+__attribute__((noinline)) int snap_overflow(int depth) {
+  volatile char room[1024];
+  room[depth & 1023] = static_cast<char>(depth);
+  return depth == -1 ? 0 : snap_overflow(depth + 1) + room[depth & 1023];
+}
+__attribute__((noinline)) void snap_jump(void (*where)()) {
+  where();
+  snap_sink = 4;
+}
+
+}  // extern "C"
+
+namespace brink::snap_tests {
+namespace {
+
+volatile int* const kNowhere = reinterpret_cast<volatile int*>(8);
+
+void* OverflowThread(void*) {
+  snap_sink = snap_overflow(0);
+  return nullptr;
+}
+
+void* FaultThread(void*) {
+  snap_fault(kNowhere);
+  return nullptr;
+}
+
+void InThread(void* (*body)(void*)) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 * 1024);
+  pthread_create(&thread, &attributes, body, nullptr);
+  pthread_join(thread, nullptr);
+}
+
+void Handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(signal, &action, nullptr);
+}
+
+void OverflowInHandler(int) { snap_sink = snap_overflow(0); }
+
+void FaultInHandler(int) {
+  // The second fault comes while the first is handled: SIGSEGV is blocked, the kernel forces it.
+  snap_fault(kNowhere);
+}
+
+void UseAlternateStack() {
+  constexpr size_t kSize = 64 * 1024;
+  static char* stack = static_cast<char*>(mmap(nullptr, kSize * 3, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(stack + kSize, kSize, PROT_READ | PROT_WRITE);
+  stack_t alternate = {.ss_sp = stack + kSize, .ss_flags = 0, .ss_size = kSize};
+  sigaltstack(&alternate, nullptr);
+}
+
+sigjmp_buf back;
+void JumpBack(int) { siglongjmp(back, 1); }
+
+// As run times do that check for null by faulting.
+int HandledFaults() {
+  Handle(SIGSEGV, JumpBack, SA_NODEFER);
+  volatile int caught = 0;
+  volatile int i = 0;
+  while (i < 200) {
+    if (sigsetjmp(back, 1) == 0) snap_fault(kNowhere);
+    const int before = caught;
+    caught = before + 1;
+    i = before + 1;
+  }
+  return caught == 200 ? 0 : 1;
+}
+
+int KilledByAnother() {
+  int ready[2];
+  if (pipe(ready) != 0) return 2;
+  pid_t child = fork();
+  if (child == 0) {
+    snap_sink = static_cast<int>(write(ready[1], "x", 1));
+    while (true) pause();
+  }
+  char c;
+  snap_sink = static_cast<int>(read(ready[0], &c, 1));
+  kill(child, SIGSEGV);
+  int status;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV ? 0 : 1;
+}
+
+void BlockSegv() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGSEGV);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+// lseek gives what it is asked for, or EINVAL: results that are known beforehand.
+int Seeks() {
+  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  for (int i = -3; i <= 4; ++i) syscall(SYS_lseek, fd, static_cast<long>(i), SEEK_SET);
+  return 0;
+}
+
+int Works() {
+  for (int i = 0; i < 8; ++i) snap_sink = snap_work(i, i % 2 ? "odd" : "even");
+  return 0;
+}
+
+int Forks() {
+  for (int i = 0; i < 3; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      if (i == 2) execl("/bin/true", "true", nullptr);
+      _exit(i);
+    }
+    waitpid(child, nullptr, 0);
+  }
+  return 0;
+}
+
+int Handled() {
+  Handle(SIGUSR1, [](int) { snap_sink = 7; }, 0);
+  for (int i = 0; i < 3; ++i) raise(SIGUSR1);
+  return 0;
+}
+
+struct Mode {
+  const char* name;
+  std::function<int()> run;
+};
+
+int Spin() {
+  timespec now;
+  do {
+    for (int i = 0; i < 1000; ++i) snap_sink = i;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  } while (now.tv_sec == 0 && now.tv_nsec < 100'000'000);
+  return 0;
+}
+
+}  // namespace
+
+int RunTarget(const std::string& mode) {
+  const Mode modes[] = {
+      {"works", Works},
+      {"seeks", Seeks},
+      {"forks", Forks},
+      {"spin", Spin},
+      {"handled", Handled},
+      {"globs", [] { snap_multi_a(); snap_multi_b(); snap_multi_c(); snap_multi_a(); return 0; }},
+      {"alias", [] { return snap_wrk(3, "x"); }},
+      {"sleeps", [] { snap_sleep(1); snap_sleep(30); snap_sleep(1); return 0; }},
+      {"watch", [] { for (int i = 0; i < 5; ++i) snap_watched = i; return 0; }},
+      {"library", [] { char text[64] = {}; snprintf(text, sizeof(text), "%d", snap_sink); for (int i = 0; i < 3; ++i) snap_sink = static_cast<int>(strlen(text)); return 0; }},
+      {"wait", [] { char c; return read(0, &c, 1) < 0; }},
+      {"denied", [] { return access("/proc/1/no/such/file", R_OK) == 0; }},
+      {"segv", [] { snap_fault(kNowhere); return 0; }},
+      {"abort", [] { snap_abort(); return 0; }},
+      {"overflow", [] { return snap_overflow(0); }},
+      {"thread-overflow", [] { InThread(OverflowThread); return 0; }},
+      {"altstack-overflow", [] { UseAlternateStack(); Handle(SIGUSR1, OverflowInHandler, SA_ONSTACK); raise(SIGUSR1); return 0; }},
+      {"jump-to-0", [] { snap_jump(nullptr); return 0; }},
+      {"blocked", [] { BlockSegv(); snap_fault(kNowhere); return 0; }},
+      {"ignored", [] { Handle(SIGSEGV, SIG_IGN, 0); snap_fault(kNowhere); return 0; }},
+      {"nested", [] { Handle(SIGSEGV, FaultInHandler, 0); snap_fault(kNowhere); return 0; }},
+      {"sent", KilledByAnother},
+      {"thread", [] { InThread(FaultThread); return 0; }},
+      {"handled-faults", HandledFaults},
+  };
+  for (const Mode& known : modes) {
+    if (mode == known.name) return known.run();
+  }
+  fprintf(stderr, "unknown mode %s\n", mode.c_str());
+  return 99;
+}
+
+}  // namespace brink::snap_tests
