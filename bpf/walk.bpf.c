@@ -2,7 +2,7 @@
 /* The walk source in interrupt mode: software branch stacks, taken in the sampling event itself (docs/walk.md). */
 #define BRINK_SCRATCH_BRANCHES BRINK_WALK_IRQ_DEPTH
 #include "brink/abi/walk.h"
-#include "walk/program.h"
+#include "walk/interrupt.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

@@ -35,12 +35,15 @@ struct brink_sample_scratch {
 	__u64 chain[BRINK_MAX_CHAIN];
 };
 
+/* An object that keeps its samples elsewhere (deferred walks) uses brink_sample_wanted and brink_sample_start itself. */
+#ifndef BRINK_OWN_SCRATCH
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct brink_sample_scratch);
 } brink_scratch SEC(".maps") __weak;
+#endif
 
 /* The filter of the session (abi/filter.h); read only where brink_cfg says so. */
 __weak const volatile struct brink_filter_prog brink_filter_prog = {};
@@ -168,20 +171,12 @@ static long brink_filter_entry(__u32 index, void *data)
 	return 0;
 }
 
-/*
- * Removes the entries that the session's filter does not want. brink_sample_chain does it; a source that brings its
- * own record memory uses brink_filter_record on its entries likewise. brink_filter_keeps comes before.
- */
-brink_always_inline void brink_sample_filter(struct brink_sample *s)
+/* Removes the entries that the session's record filter does not want; brink_filter_inputs has filled `filter`. */
+brink_always_inline void brink_sample_filter_with(struct brink_sample *s, struct brink_filter_scratch *filter)
 {
 	struct brink_filter_walk walk = {};
-	__u32 zero = 0;
 
-	if (!(brink_cfg.flags & BRINK_CFG_FILTER_RECORDS) || !s->nr)
-		return;
-	walk.filter = bpf_map_lookup_elem(&brink_filter_scratch, &zero);
-	if (!walk.filter)
-		return;
+	walk.filter = filter;
 	walk.sample = (struct brink_sample_scratch *)s;
 	walk.nr = s->nr;
 	walk.filter->counts.dropped = 0;
@@ -193,24 +188,36 @@ brink_always_inline void brink_sample_filter(struct brink_sample *s)
 	brink_count_add(BRINK_CNT_RECORDS_UNKNOWN, walk.filter->counts.unknown);
 }
 
-/* NULL: not a sample of this session (counted). Else the scratch with its head filled and no entries. */
-brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
+/*
+ * Removes the entries that the session's filter does not want. brink_sample_chain does it; a source that brings its
+ * own record memory uses brink_sample_filter_with on its entries likewise. brink_filter_keeps comes before.
+ */
+brink_always_inline void brink_sample_filter(struct brink_sample *s)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct brink_sample *s;
+	struct brink_filter_scratch *filter;
 	__u32 zero = 0;
-	int user;
 
+	if (!(brink_cfg.flags & BRINK_CFG_FILTER_RECORDS) || !s->nr)
+		return;
+	filter = bpf_map_lookup_elem(&brink_filter_scratch, &zero);
+	if (filter)
+		brink_sample_filter_with(s, filter);
+}
+
+/* Counts the event. Whether it is the session's, by target and privilege; what is not is counted. */
+brink_always_inline int brink_sample_wanted(const void *ctx, const struct task_struct *task, int user)
+{
 	brink_count(BRINK_CNT_EVENTS);
-	user = brink_ctx_user_mode(ctx);
-	if (!brink_target_has_current(task) || ((brink_cfg.flags & BRINK_CFG_SKIP_KERNEL) && !user) ||
-	    ((brink_cfg.flags & BRINK_CFG_SKIP_USER) && user)) {
-		brink_count(BRINK_CNT_FILTERED);
-		return 0;
-	}
-	s = bpf_map_lookup_elem(&brink_scratch, &zero);
-	if (!s)
-		return 0;
+	if (brink_target_has_current(task) && !((brink_cfg.flags & BRINK_CFG_SKIP_KERNEL) && !user) &&
+	    !((brink_cfg.flags & BRINK_CFG_SKIP_USER) && user))
+		return 1;
+	brink_count(BRINK_CNT_FILTERED);
+	return 0;
+}
+
+/* Fills the head of a sample without entries. 0: the session's filter does not want it (counted). */
+brink_always_inline int brink_sample_start(void *ctx, struct brink_sample *s, const struct task_struct *task, int user)
+{
 	brink_sample_fill(s, task, brink_ctx_ip(ctx));
 	s->period = brink_ctx_period(ctx);
 	if (!user)
@@ -219,10 +226,26 @@ brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
 		s->flags |= BRINK_SAMPLE_COMPAT;
 	if (brink_cfg.flags & BRINK_CFG_COOKIE)
 		s->event = bpf_get_attach_cookie(ctx);
-	if (!brink_filter_keeps(s))
+	return brink_filter_keeps(s);
+}
+
+#ifndef BRINK_OWN_SCRATCH
+/* NULL: not a sample of this session (counted). Else the scratch with its head filled and no entries. */
+brink_always_inline struct brink_sample *brink_sample_begin(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	int user = brink_ctx_user_mode(ctx);
+	struct brink_sample *s;
+	__u32 zero = 0;
+
+	if (!brink_sample_wanted(ctx, task, user))
+		return 0;
+	s = bpf_map_lookup_elem(&brink_scratch, &zero);
+	if (!s || !brink_sample_start(ctx, s, task, user))
 		return 0;
 	return s;
 }
+#endif
 
 /* Appends one context (marker and frames) of the call chain behind the entries. */
 brink_always_inline void brink_chain_part(void *ctx, struct brink_sample *s, __u64 marker, __u64 flags)

@@ -63,6 +63,19 @@ WALK_INLINE __u64 walk_maple_slot(const struct brink_walk *w, __u64 address, __u
 	return w->node[at & 31];
 }
 
+/* The kernel's count of changes to the mappings + 1; 0 says that it does not count them. */
+WALK_INLINE __u64 walk_mapping_seq(__u64 mm)
+{
+	const struct mm_struct___seqcount *counted = (const void *)mm;
+	const struct mm_struct___int *plain = (const void *)mm;
+
+	if (bpf_core_field_exists(counted->mm_lock_seq.sequence))
+		return 1 + (__u64)BPF_CORE_READ(counted, mm_lock_seq.sequence);
+	if (bpf_core_field_exists(plain->mm_lock_seq))
+		return 1 + (__u64)(__u32)BPF_CORE_READ(plain, mm_lock_seq);
+	return 0;
+}
+
 /* Looks the mapping of `address` up; it is the newest of w->vma then. 0, or 1: there is none. */
 WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
 {
@@ -93,6 +106,9 @@ WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
 		return 1;
 	if (address < start || address >= end)
 		return 1;
+	/* In task mode the nodes that were read may have been freed meanwhile; then the count has moved on. */
+	if (w->vma_seq && walk_mapping_seq(w->mm) != w->vma_seq)
+		return 1;
 	v = &w->vma[w->vma_next++ & (BRINK_WALK_VMAS - 1)];
 	v->start = start;
 	v->size = end - start;
@@ -104,17 +120,10 @@ WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
 /* Takes the address space of the current thread; forgets ranges that may not be true any more. */
 WALK_INLINE void walk_take_mappings(struct brink_walk *w, const struct mm_struct *mm, __u64 born_ns)
 {
-	const struct mm_struct___seqcount *counted = (const void *)mm;
-	const struct mm_struct___int *plain = (const void *)mm;
-	__u64 seq = 0;
+	__u64 seq = walk_mapping_seq((__u64)mm);
 	__u32 i;
 
 	w->mm = (__u64)mm;
-	/* +1: 0 says that this kernel does not count changes. */
-	if (bpf_core_field_exists(counted->mm_lock_seq.sequence))
-		seq = 1 + (__u64)BPF_CORE_READ(counted, mm_lock_seq.sequence);
-	else if (bpf_core_field_exists(plain->mm_lock_seq))
-		seq = 1 + (__u64)(__u32)BPF_CORE_READ(plain, mm_lock_seq);
 	if (seq && w->vma_seq == seq && w->vma_asid == w->asid && w->vma_born_ns == born_ns)
 		return;
 	for (i = 0; i < BRINK_WALK_VMAS; i++)

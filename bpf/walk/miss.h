@@ -15,40 +15,40 @@ struct walk_recent_miss {
 	__u64 time_ns;
 };
 
-struct walk_miss_scratch {
-	struct brink_miss miss;
-	struct walk_recent_miss recent[WALK_MISS_RECENT];
+struct walk_recent_misses {
+	struct walk_recent_miss entry[WALK_MISS_RECENT];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct walk_miss_scratch);
-} walk_misses SEC(".maps");
+	__type(value, struct walk_recent_misses);
+} walk_recent SEC(".maps");
 
-/* Sends the miss that w describes, on behalf of sample s. */
-WALK_INLINE void walk_send_miss(const struct brink_walk *w, const struct brink_sample *s, __u64 vm_stamp)
+/*
+ * Sends the miss that w describes, on behalf of sample s, by way of m. A race for walk_recent sends a miss twice or
+ * late, and no more.
+ */
+WALK_INLINE void walk_send_miss(const struct brink_walk *w, const struct brink_sample *s, struct brink_miss *m, __u64 vm_stamp)
 {
 	__u64 address = w->miss_address, page = address & ~(__u64)(BRINK_WALK_PAGE_SIZE - 1);
 	__u64 key = (address ^ w->asid) + w->miss_reason, now = s->time_ns;
-	struct walk_miss_scratch *scratch;
+	struct walk_recent_misses *table;
 	struct walk_recent_miss *recent;
-	struct brink_miss *m;
 	__u32 zero = 0;
 
 	/* A walk that ended at code which it had written itself has nothing to ask for. */
 	if (!w->miss_reason)
 		return;
-	scratch = bpf_map_lookup_elem(&walk_misses, &zero);
-	if (!scratch)
+	table = bpf_map_lookup_elem(&walk_recent, &zero);
+	if (!table)
 		return;
-	recent = &scratch->recent[(key ^ key >> 6 ^ key >> 12) & (WALK_MISS_RECENT - 1)];
+	recent = &table->entry[(key ^ key >> 6 ^ key >> 12) & (WALK_MISS_RECENT - 1)];
 	if (recent->key == key && now - recent->time_ns < WALK_MISS_QUIET_NS)
 		return;
 	recent->key = key;
 	recent->time_ns = now;
-	m = &scratch->miss;
 	m->header.type = BRINK_REC_MISS;
 	m->header.version = BRINK_ABI_VERSION;
 	m->header.size = sizeof(*m);

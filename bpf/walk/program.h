@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * From a sample to a walk: the piece that perf_event programs call between brink_sample_begin and brink_sample_emit.
- *
- * Interrupt mode: slot = CPU. Such programs do not nest on a CPU, and are not preempted except on PREEMPT_RT, where
- * this mode is not used. The object sets walk_config before load.
+ * From a sample to a walk, whether in the sampling event itself (interrupt.h) or when the thread returns to user space
+ * (task.h). The object sets walk_config before load.
  */
 #ifndef BRINK_WALK_PROGRAM_H_
 #define BRINK_WALK_PROGRAM_H_
@@ -45,11 +43,24 @@ WALK_INLINE __u64 walk_vm_stamp(const struct task_struct *task)
 	return mm ? mm->total_vm - mm->data_vm - mm->stack_vm - mm->exec_vm : 0;
 }
 
+/* The token bucket of a CPU: walk time that is left, and when it was filled. */
+struct walk_bucket {
+	__s64 left_ns;
+	__u64 time_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct walk_bucket);
+} walk_buckets SEC(".maps");
+
 /* Refills the bucket. 0 when there is nothing left. */
-WALK_INLINE int walk_bucket_open(struct brink_walk *w, __u64 now)
+WALK_INLINE int walk_bucket_open(struct walk_bucket *b, __u64 now)
 {
-	__u64 gap = now - w->bucket_time_ns, burst = walk_config.bucket_burst_ns;
-	__s64 left = w->bucket_ns;
+	__u64 gap = now - b->time_ns, burst = walk_config.bucket_burst_ns;
+	__s64 left = b->left_ns;
 
 	if (!walk_config.bucket_permille)
 		return 1;
@@ -59,32 +70,25 @@ WALK_INLINE int walk_bucket_open(struct brink_walk *w, __u64 now)
 	left += gap * walk_config.bucket_permille / 1000;
 	if (left > (__s64)burst)
 		left = burst;
-	w->bucket_ns = left;
-	w->bucket_time_ns = now;
+	b->left_ns = left;
+	b->time_ns = now;
 	return left > 0;
 }
 
-/* pt_regs of a perf_event context, at fixed offsets (lib/regs.h says why). */
-WALK_INLINE void walk_take_regs(struct brink_walk *w, void *ctx)
+WALK_INLINE struct walk_bucket *walk_bucket(void)
 {
-	w->reg[0].val = brink_ctx_u64(ctx, 80);
-	w->reg[1].val = brink_ctx_u64(ctx, 88);
-	w->reg[2].val = brink_ctx_u64(ctx, 96);
-	w->reg[3].val = brink_ctx_u64(ctx, 40);
-	w->reg[4].val = brink_ctx_u64(ctx, 152);
-	w->reg[5].val = brink_ctx_u64(ctx, 32);
-	w->reg[6].val = brink_ctx_u64(ctx, 104);
-	w->reg[7].val = brink_ctx_u64(ctx, 112);
-	w->reg[8].val = brink_ctx_u64(ctx, 72);
-	w->reg[9].val = brink_ctx_u64(ctx, 64);
-	w->reg[10].val = brink_ctx_u64(ctx, 56);
-	w->reg[11].val = brink_ctx_u64(ctx, 48);
-	w->reg[12].val = brink_ctx_u64(ctx, 24);
-	w->reg[13].val = brink_ctx_u64(ctx, 16);
-	w->reg[14].val = brink_ctx_u64(ctx, 8);
-	w->reg[15].val = brink_ctx_u64(ctx, 0);
-	w->reg[BRINK_WREG_IP].val = brink_ctx_u64(ctx, 128);
-	w->flags = brink_ctx_u64(ctx, 144);
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&walk_buckets, &zero);
+}
+
+/* Takes the time of a walk that has ended. Atomic: a sample may come in between. */
+WALK_INLINE void walk_bucket_pay(__u64 ns)
+{
+	struct walk_bucket *b = walk_bucket();
+
+	if (b)
+		__sync_fetch_and_add(&b->left_ns, -(__s64)ns);
 }
 
 /* What user space knows about the process. 0, or 1 with w->stop set. */
@@ -144,42 +148,18 @@ WALK_INLINE void walk_give(const struct brink_walk *w, const struct brink_walk_o
 		s->nr = nr;
 }
 
-/*
- * Walks the current task from the sample's registers and fills s. 0: emit the sample. 1: throttled, counted, drop it.
- */
-WALK_INLINE int walk_sample(void *ctx, struct brink_sample *s, struct brink_branch *entries, __u32 room)
+/* Makes w ready for a walk of the sample. The caller then fills in the registers. */
+WALK_INLINE void walk_prepare(struct brink_walk *w, __u64 now)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u32 slot = bpf_get_smp_processor_id();
-	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &slot);
-	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &slot);
-	struct brink_walk_config config;
+	struct brink_walk_config config = {
+		.depth = walk_config.depth,
+		.max_steps = walk_config.max_steps,
+		.kind_mask = walk_config.kind_mask,
+	};
 
-	s->direction = BRINK_DIR_FUTURE;
-	if (!w || !out)
-		return 0;
-	if (s->flags & (BRINK_SAMPLE_KERNEL_IP | BRINK_SAMPLE_COMPAT)) {
-		s->stop = s->flags & BRINK_SAMPLE_COMPAT ? BRINK_STOP_UNSUPPORTED : BRINK_STOP_NOT_USER;
-		return 0;
-	}
-	if (!walk_bucket_open(w, s->time_ns)) {
-		brink_count(BRINK_CNT_THROTTLED);
-		return 1;
-	}
-	config.depth = walk_config.depth;
-	config.max_steps = walk_config.max_steps;
-	config.kind_mask = walk_config.kind_mask;
 	walk_begin(w, &config);
-	w->start_ns = s->time_ns;
-	w->deadline_ns = walk_config.budget_ns ? s->time_ns + walk_config.budget_ns : 0;
-	walk_take_regs(w, ctx);
-	walk_go(w, out, task, s->task_start_ns);
-	walk_give(w, out, s, entries, room);
-	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
-		walk_send_miss(w, s, walk_vm_stamp(task));
-	s->walk_ns = bpf_ktime_get_ns() - s->time_ns;
-	w->bucket_ns -= s->walk_ns;
-	return 0;
+	w->start_ns = now;
+	w->deadline_ns = walk_config.budget_ns ? now + walk_config.budget_ns : 0;
 }
 
 #endif /* BRINK_WALK_PROGRAM_H_ */

@@ -32,7 +32,8 @@ struct RecordOptions {
   bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false;
   std::string call_graph_mode;
 
-  uint64_t walk_budget_ns = 50'000, code_cache = 40u << 20;
+  std::string walk_mode = "auto";
+  uint64_t walk_budget_ns = 0, code_cache = 40u << 20;
   double walk_share_percent = 2;
   bool allow_device = false;
 

@@ -80,9 +80,21 @@ Status UseReplay(const RecordOptions& options, RecordRequest* request) {
   return OkStatus();
 }
 
+// Where walks happen. "auto" takes task mode where the kernel proves to have it.
+StatusOr<WalkMode> ChooseWalkMode(const RecordOptions& options, const Overrides& overrides, RecordRequest* request) {
+  if (options.walk_mode == "irq") return WalkMode::kInterrupt;
+  if (options.walk_mode != "auto" && options.walk_mode != "task") return InvalidArgument("--walk-mode: expected auto, task or irq");
+  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kBpfTaskWork}});
+  if (features.Has(Feature::kBpfTaskWork)) return options.walk_mode == "task" ? WalkMode::kTask : WalkMode::kPreferTask;
+  if (options.walk_mode == "task") return Annotate(features.Require(Feature::kBpfTaskWork), "--walk-mode task");
+  request->notes.push_back("walks happen in the sampling interrupt: " + features.Get(Feature::kBpfTaskWork).reason);
+  return WalkMode::kInterrupt;
+}
+
 // Stacks executed in BPF: where there is no branch hardware.
-Status UseWalk(const RecordOptions& options, RecordRequest* request) {
+Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordRequest* request) {
   WalkSourceOptions walk;
+  ASSIGN_OR_RETURN(walk.mode, ChooseWalkMode(options, overrides, request));
   walk.depth = static_cast<uint32_t>(options.depth);
   walk.budget_ns = options.walk_budget_ns;
   walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
@@ -121,14 +133,14 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
   if (options.source == "none") return UseNone(options, request);
   if (options.source == "hop" || options.source == "step") return UseExact(options, options.source == "hop", request);
-  if (options.source == "walk") return UseWalk(options, request);
+  if (options.source == "walk") return UseWalk(options, overrides, request);
   if (options.source != "lbr" && options.source != "auto") {
     return InvalidArgument("--source: '" + EscapeForTerminal(options.source) + "' is none of auto, lbr, walk, hop, step, none");
   }
   if (features.Has(Feature::kSourceLbr)) return UseLbr(options, request);
   if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
   request->notes.push_back("source walk, as there is no branch hardware: " + features.Get(Feature::kSourceLbr).reason);
-  return UseWalk(options, request);
+  return UseWalk(options, overrides, request);
 }
 
 }  // namespace brink::cli

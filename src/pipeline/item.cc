@@ -7,7 +7,7 @@ namespace brink {
 const char* LossCauseName(LossCause cause) {
   static constexpr std::array<const char*, static_cast<size_t>(LossCause::kCount)> kNames = {
       "ring full", "ring contended", "no buffer",           "writer",   "throttled",
-      "skipped",   "side-band",      "side-band no buffer", "malformed"};
+      "skipped",   "late",           "side-band",           "side-band no buffer", "malformed"};
   return kNames[static_cast<size_t>(cause)];
 }
 

@@ -29,6 +29,7 @@ enum class LossCause : uint8_t {
   kWriter,          // the consumer failed or had stopped (disk full, pipe closed)
   kThrottled,       // our own budget
   kSkipped,         // the program was not run or gave up (nesting)
+  kLate,            // deferred to the thread's return to user space, and too late there
   kSideBand,        // side-band records: ring overflow
   kSideBandBuffer,  // side-band records: no clean buffer
   kMalformed,       // a record whose sizes contradict each other

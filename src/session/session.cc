@@ -314,6 +314,7 @@ Books Session::books() const {
   (full.records >= contended.records ? full : contended).bytes += counters[BRINK_CNT_LOST_BYTES];
   books.of(LossCause::kThrottled).records += counters[BRINK_CNT_THROTTLED];
   books.of(LossCause::kSkipped).records += counters[BRINK_CNT_RECURSION];
+  books.of(LossCause::kLate).records += counters[BRINK_CNT_LATE];
   return books;
 }
 

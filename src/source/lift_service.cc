@@ -266,8 +266,8 @@ void LiftService::Evict() {
     cache_.Unlink(slot);
     ++evicted;
   }
-  tables_.WaitForWalks();
-  cache_.Reclaim();
+  // Else what was unlinked waits for the next batch.
+  if (tables_.WaitForWalks()) cache_.Reclaim();
   MutexLock lock(mutex_);
   stats_.evicted += evicted;
 }

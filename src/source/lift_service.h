@@ -40,8 +40,8 @@ class WalkTables {
   virtual void RemoveLine(uint64_t hash) = 0;
   virtual bool PutProcess(uint64_t asid, const brink_walk_proc& proc) = 0;
   virtual void RemoveProcess(uint64_t asid) = 0;
-  // Returns when no walk that began before the call is still running.
-  virtual void WaitForWalks() = 0;
+  // Returns when no walk that began before the call is still running. False: one would not end; nothing may be reused.
+  virtual bool WaitForWalks() = 0;
 };
 
 struct LiftStats {

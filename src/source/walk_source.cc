@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <absl/strings/str_format.h>
 
@@ -18,6 +20,8 @@
 #include "session/core.h"
 #include "walk.skel.h"
 #include "walk_scalar.skel.h"
+#include "walk_task.skel.h"
+#include "walk_task_impl.skel.h"
 
 namespace brink {
 namespace {
@@ -29,6 +33,11 @@ constexpr uint32_t kLinesPerPage = 44;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
+// Task mode: walks that may be under way at once. One a CPU runs, others have been preempted.
+constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
+// A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
+constexpr uint64_t kWalkTaskMaxDelayNs = 60'000'000;  // above WALK_LATE_END_NS of bpf/walk/task.h
+constexpr auto kEpochPatience = std::chrono::milliseconds(200);
 
 // One array map that user space writes without system calls.
 template <typename T>
@@ -62,7 +71,8 @@ class WalkSource::Maps : public WalkTables {
     RETURN_IF_ERROR(pages.Map(bpf_object__find_map_by_name(object, "walk_pages"), "the code pages"));
     lines_fd_ = bpf_object__find_map_fd_by_name(object, "walk_xlat");
     processes_fd_ = bpf_object__find_map_fd_by_name(object, "walk_procs");
-    return OkStatus();
+    const bpf_map* epochs = bpf_object__find_map_by_name(object, "walk_epochs");
+    return epochs ? epochs_.Map(epochs, "the epochs of walks") : OkStatus();
   }
 
   bool PutLine(uint64_t hash, uint32_t slot) override {
@@ -72,13 +82,28 @@ class WalkSource::Maps : public WalkTables {
   void RemoveLine(uint64_t hash) override { bpf_map_delete_elem(lines_fd_, &hash); }
   bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override { return bpf_map_update_elem(processes_fd_, &asid, &proc, BPF_ANY) == 0; }
   void RemoveProcess(uint64_t asid) override { bpf_map_delete_elem(processes_fd_, &asid); }
-  // Interrupt-mode walks run inside RCU read sections: the system-wide barrier waits for a grace period.
-  void WaitForWalks() override { ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0); }
+
+  // Interrupt-mode walks run inside RCU read sections: the system-wide barrier waits for a grace period. Task-mode walks
+  // are preemptible and no grace period of ours covers them: the barrier orders what was unlinked before the epochs
+  // that are read here, and a walk begins its epoch before it looks anything up.
+  bool WaitForWalks() override {
+    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+    auto patience = std::chrono::steady_clock::now() + kEpochPatience;
+    for (uint64_t& epoch : epochs_.span()) {
+      uint64_t seen = __atomic_load_n(&epoch, __ATOMIC_ACQUIRE);
+      while (seen % 2 != 0 && __atomic_load_n(&epoch, __ATOMIC_ACQUIRE) == seen) {
+        if (std::chrono::steady_clock::now() > patience) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    return true;
+  }
 
   MappedArray<brink_uop> uops;
   MappedArray<brink_walk_page> pages;
 
  private:
+  MappedArray<uint64_t> epochs_;
   int lines_fd_ = -1, processes_fd_ = -1;
 };
 
@@ -93,10 +118,12 @@ WalkSource::~WalkSource() {
 StatusOr<std::unique_ptr<WalkSource>> WalkSource::Create(const WalkSourceOptions& options) {
   WalkSourceOptions checked = options;
   if (checked.depth == 0) checked.depth = kWalkDefaultDepth;
-  if (checked.depth > BRINK_WALK_IRQ_DEPTH) {
+  bool task = checked.mode != WalkMode::kInterrupt;
+  if (!task && checked.depth > BRINK_WALK_IRQ_DEPTH) {
     return InvalidArgument(absl::StrFormat("--depth %d: a walk inside the sampling event takes at most %d branches", checked.depth, BRINK_WALK_IRQ_DEPTH));
   }
-  if (checked.budget_ns > kWalkMaxBudgetNs) return InvalidArgument("--walk-budget: at most 100us, because interrupts are off meanwhile");
+  if (!task && checked.budget_ns > kWalkMaxBudgetNs) return InvalidArgument("--walk-budget: at most 100us, because interrupts are off meanwhile");
+  if (checked.budget_ns > kWalkTaskMaxBudgetNs) return InvalidArgument("--walk-budget: at most 10ms");
   if (checked.max_steps == 0) checked.max_steps = std::max(kMinSteps, checked.depth * kStepsPerBranch);
   return std::unique_ptr<WalkSource>(new WalkSource(checked));
 }
@@ -111,46 +138,71 @@ SourceTraits WalkSource::traits() const {
           .sampling_events = true,
           .filters_in_bpf = true,
           .user_only = true,
-          .max_delay_ns = 0};
+          .max_delay_ns = may_be_task() ? kWalkTaskMaxDelayNs : 0};
 }
 
 Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t size) {
+  bpf_object__close(object_);
   object_ = bpf_object__open_mem(elf, size, nullptr);
   if (!object_) return BpfLoadError(errno, "open the walker");
   RETURN_IF_ERROR(context.Share(object_));
   int cpus = libbpf_num_possible_cpus();
   if (cpus <= 0) return ErrnoError(-cpus, "count CPUs");
+  bool deferred = bpf_object__find_map_by_name(object_, "walk_slots") != nullptr;
+  uint32_t slots = static_cast<uint32_t>(cpus) * (deferred ? kSlotsPerCpu : 1) + (deferred ? kMoreSlots : 0);
   uint64_t page_bytes = static_cast<uint64_t>(static_cast<double>(options_.cache_bytes) * kPageShare);
   uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(page_bytes / sizeof(brink_walk_page), 64, 1 << 20));
   uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>((options_.cache_bytes - page_bytes) / sizeof(brink_uop), 16384, 1 << 26));
   const std::pair<const char*, uint32_t> sizes[] = {{"walk_pages", pages},
                                                     {"walk_uops", uops},
                                                     {"walk_xlat", pages * kLinesPerPage},
-                                                    {"walk_state", static_cast<uint32_t>(cpus)},
-                                                    {"walk_out", static_cast<uint32_t>(cpus)}};
-  for (const auto& [name, entries] : sizes) bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, name), entries);
+                                                    {"walk_state", slots},
+                                                    {"walk_out", slots},
+                                                    {"walk_slots", slots},
+                                                    {"walk_epochs", slots}};
+  for (const auto& [name, entries] : sizes) {
+    if (bpf_map* map = bpf_object__find_map_by_name(object_, name)) bpf_map__set_max_entries(map, entries);
+  }
+  if (deferred) RETURN_IF_ERROR(SetRodata(object_, "walk_slot_count", &slots, sizeof slots));
   brink_walk_config config{};
   config.depth = options_.depth;
   config.max_steps = options_.max_steps;
-  config.budget_ns = static_cast<uint32_t>(options_.budget_ns);
+  config.budget_ns = static_cast<uint32_t>(options_.budget_ns ? options_.budget_ns : deferred ? kWalkTaskDefaultBudgetNs : kWalkDefaultBudgetNs);
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;
   config.bucket_burst_ns = 10'000'000;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
-  int error = bpf_object__load(object_);
-  return error ? BpfLoadError(-error, "load the walker") : OkStatus();
+  if (int error = bpf_object__load(object_)) return BpfLoadError(-error, "load the walker");
+  return OkStatus();
+}
+
+Status WalkSource::LoadInterrupt(SourceContext& context) {
+  size_t size = 0;
+  const void* elf = walk_bpf::elf_bytes(&size);
+  if (LoadObject(context, elf, size).ok()) return OkStatus();
+  // Older verifiers give up on the vector part: walk without it rather than not at all.
+  elf = walk_scalar_bpf::elf_bytes(&size);
+  RETURN_IF_ERROR(LoadObject(context, elf, size));
+  scalar_ = true;
+  return OkStatus();
+}
+
+Status WalkSource::LoadTask(SourceContext& context) {
+  size_t size = 0;
+  const void* elf = walk_task_bpf::elf_bytes(&size);
+  if (LoadObject(context, elf, size).ok()) return OkStatus();
+  elf = walk_task_impl_bpf::elf_bytes(&size);
+  return LoadObject(context, elf, size);
 }
 
 Status WalkSource::Load(SourceContext& context) {
-  size_t size = 0;
-  const void* elf = walk_bpf::elf_bytes(&size);
-  if (!LoadObject(context, elf, size).ok()) {
-    // Older verifiers give up on the vector part: walk without it rather than not at all.
-    bpf_object__close(object_);
-    elf = walk_scalar_bpf::elf_bytes(&size);
-    RETURN_IF_ERROR(LoadObject(context, elf, size));
-    scalar_ = true;
+  Status loaded = may_be_task() ? LoadTask(context) : LoadInterrupt(context);
+  bool fits = options_.depth <= BRINK_WALK_IRQ_DEPTH && options_.budget_ns <= kWalkMaxBudgetNs;
+  if (!loaded.ok() && options_.mode == WalkMode::kPreferTask && fits) {
+    notes_.push_back("walks happen in the sampling interrupt, because task mode does not load: " + std::string(loaded.message()));
+    loaded = LoadInterrupt(context);
   }
+  RETURN_IF_ERROR(loaded);
   maps_ = std::make_unique<Maps>();
   RETURN_IF_ERROR(maps_->Map(object_));
   LiftServiceOptions lift;
@@ -187,6 +239,7 @@ void WalkSource::Stop() {
 std::vector<StatLine> WalkSource::Report() {
   if (!service_) return {};
   std::vector<std::string> notes = service_->notes();
+  notes.insert(notes.end(), notes_.begin(), notes_.end());
   if (scalar_) notes.push_back("this kernel's verifier refuses the vector part: vector code ends a walk");
   return WalkReport(tally_, service_->stats(), notes, options_.depth, period_ns_);
 }

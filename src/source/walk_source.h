@@ -1,7 +1,7 @@
 // The walk source: branch stacks without branch hardware, executed in BPF (docs/walk.md).
 //
-// This is the interrupt-mode form: the walk happens in the sampling event. It owns the code cache's maps, the lifting
-// service that fills them, and the statistics of both.
+// The walk happens in the sampling event (interrupt mode) or when the thread returns to user space (task mode). The
+// source owns the code cache's maps, the lifting service that fills them, and the statistics of both.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,16 @@
 
 namespace brink {
 
+enum class WalkMode {
+  kInterrupt,  // in the sampling event: at most BRINK_WALK_IRQ_DEPTH branches and kWalkMaxBudgetNs
+  kTask,       // deferred to the thread's return to user space: up to BRINK_MAX_WALK_BRANCHES
+  kPreferTask, // task mode, or interrupt mode with a note where task mode does not load
+};
+
 struct WalkSourceOptions {
+  WalkMode mode = WalkMode::kInterrupt;
   uint32_t depth = 0;                     // branches of a stack; 0: the default of the mode
-  uint64_t budget_ns = 20'000;            // of one walk
+  uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
   uint32_t share_permille = 20;           // most walk time of a CPU
   uint32_t max_steps = 0;                 // 0: from the depth
   uint64_t cache_bytes = size_t{40} << 20;
@@ -25,7 +32,8 @@ struct WalkSourceOptions {
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;
-inline constexpr uint64_t kWalkMaxBudgetNs = 100'000;
+inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
+inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;
 
 class WalkSource : public StackSource {
  public:
@@ -46,12 +54,16 @@ class WalkSource : public StackSource {
   class Maps;
   explicit WalkSource(const WalkSourceOptions& options);
 
-  WalkSourceOptions options_;
   // Opens, configures, shares and loads one form of the walker.
   Status LoadObject(SourceContext& context, const void* elf, size_t size);
+  Status LoadTask(SourceContext& context);
+  Status LoadInterrupt(SourceContext& context);
+  bool may_be_task() const { return options_.mode != WalkMode::kInterrupt; }
 
+  WalkSourceOptions options_;
   bpf_object* object_ = nullptr;
   bool scalar_ = false;  // the form without vector registers
+  std::vector<std::string> notes_;
   std::unique_ptr<Maps> maps_;
   std::unique_ptr<LiftService> service_;
   uint64_t period_ns_ = 0;

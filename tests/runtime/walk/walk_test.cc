@@ -49,6 +49,11 @@ class Walk : public testing::Test {
     return verdict.ok() ? *verdict : RecordingVerdict{};
   }
 
+  static std::vector<std::string> Modes() {
+    if (HasFeature("source.walk_task")) return {"irq", "task"};
+    return {"irq"};
+  }
+
   TempDir dir_;
   ProcessResult result_;
 };
@@ -62,15 +67,36 @@ TEST_F(Walk, NeverContradictsTheProgramText) {
       {"sort", {"sort", dir_.File("text")}},
       {"busybox", {"busybox", "sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"}},
   };
-  for (const Program& program : programs) {
-    SCOPED_TRACE(program.name);
-    RecordingVerdict verdict = Record({"--source", "walk"}, program.argv);
-    std::printf("%-8s %s\n", program.name.c_str(), Describe(verdict).c_str());
-    EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
-    EXPECT_EQ(verdict.unmapped, 0u);
-    EXPECT_GT(verdict.with_stack, 0u) << result_.err;
-    EXPECT_GT(verdict.code.ranges, verdict.with_stack);
+  for (const std::string& mode : Modes()) {
+    for (const Program& program : programs) {
+      SCOPED_TRACE(program.name + " " + mode);
+      RecordingVerdict verdict = Record({"--source", "walk", "--walk-mode", mode}, program.argv);
+      std::printf("%-4s %-8s %s\n", mode.c_str(), program.name.c_str(), Describe(verdict).c_str());
+      EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
+      EXPECT_EQ(verdict.unmapped, 0u);
+      EXPECT_GT(verdict.with_stack, 0u) << result_.err;
+      EXPECT_GT(verdict.code.ranges, verdict.with_stack);
+    }
   }
+}
+
+TEST_F(Walk, GoesDeepOnTheWayBackToUserSpace) {
+  SKIP_UNLESS("source.walk_task");
+  for (uint32_t depth : {512u, 2048u}) {
+    RecordingVerdict verdict = Record({"--walk-mode", "task", "--depth", std::to_string(depth), "--walk-share", "50", "-g"}, {"gzip", "-9", "-c", dir_.File("text")});
+    EXPECT_EQ(verdict.code.wrong, 0u) << testing::PrintToString(verdict.code.complaints);
+    EXPECT_GT(verdict.mean_depth(), depth / 5) << Describe(verdict);
+    EXPECT_GT(verdict.share(BRINK_STOP_FULL), 0.02) << Describe(verdict);
+  }
+}
+
+TEST_F(Walk, SaysWhyItWalksInTheInterruptWhereTaskModeCannotBe) {
+  ProcessResult result = RunBrink({"record", "--source", "walk", "-o", dir_.File("d"), "--", "true"}, {.env = {"BRINK_FAKE=bpf.task_work=off"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("walks happen in the sampling interrupt"));
+  result = RunBrink({"record", "--walk-mode", "task", "-o", dir_.File("d"), "--", "true"}, {.env = {"BRINK_FAKE=bpf.task_work=off"}});
+  EXPECT_EQ(result.status, 125) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("--walk-mode task"));
 }
 
 TEST_F(Walk, ReachesFullStacksInHotCode) {
@@ -135,10 +161,10 @@ TEST_F(Walk, OtherToolsReadTheRecording) {
 }
 
 TEST_F(Walk, RefusesWhatItCannotDo) {
-  ProcessResult deep = RunBrink({"record", "--source", "walk", "--depth", "500", "-o", dir_.File("d"), "--", "true"});
+  ProcessResult deep = RunBrink({"record", "--walk-mode", "irq", "--depth", "500", "-o", dir_.File("d"), "--", "true"});
   EXPECT_EQ(deep.status, 2) << deep.err;
   EXPECT_THAT(deep.err, HasSubstr("at most 128"));
-  ProcessResult slow = RunBrink({"record", "--source", "walk", "--walk-budget", "1ms", "-o", dir_.File("d"), "--", "true"});
+  ProcessResult slow = RunBrink({"record", "--walk-mode", "irq", "--walk-budget", "1ms", "-o", dir_.File("d"), "--", "true"});
   EXPECT_THAT(slow.err, HasSubstr("at most 100us"));
 }
 

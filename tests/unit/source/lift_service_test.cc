@@ -26,11 +26,15 @@ class Tables : public WalkTables {
     return true;
   }
   void RemoveProcess(uint64_t asid) override { processes.erase(asid); }
-  void WaitForWalks() override { ++waits; }
+  bool WaitForWalks() override {
+    ++waits;
+    return quiet;
+  }
 
   std::map<uint64_t, uint32_t> lines;
   std::map<uint64_t, brink_walk_proc> processes;
   int waits = 0;
+  bool quiet = true;  // no walk is under way
 };
 
 class LiftServiceTest : public testing::Test {

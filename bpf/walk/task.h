@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Task mode: the sample defers its walk to the thread's return to user space. There the thread is in no hurry:
+ * interrupts are on, it may be preempted, and memory that is not present is brought in.
+ *
+ * The object says how work is scheduled, before it includes this:
+ *	#include "walk/task_work.h"
+ *	#define WALK_SCHEDULE(task, work, map, callback) ...
+ *
+ * A request owns one slot (walk_slots, walk_state, walk_out) from the sample to the end of the walk, by thread and not by
+ * CPU: others may run in between.
+ */
+#ifndef BRINK_WALK_TASK_H_
+#define BRINK_WALK_TASK_H_
+
+#define BRINK_OWN_SCRATCH
+#define BRINK_SCRATCH_BRANCHES BRINK_MAX_WALK_BRANCHES
+#include "brink/abi/walk.h"
+#include "brink_regs.h"
+#include "walk/program.h"
+
+/* From the sample to the start of the walk, and to its end; later ones are dropped, for the file is kept in order. */
+#define WALK_LATE_START_NS 20000000ull
+#define WALK_LATE_END_NS 50000000ull
+/* Pages brought in for one walk, at most. */
+#define WALK_MOST_FAULTS 64
+#define WALK_SLOTS_PER_CPU 2
+/* Slots looked at for a free one. */
+#define WALK_SLOT_TRIES 8
+
+struct walk_slot {
+	struct bpf_task_work work;
+	__u32 busy;	/* claimed by compare and swap */
+	__u32 reserved;
+	__u64 sp;	/* where the sample hit */
+	__u64 chain[BRINK_MAX_CHAIN];
+	struct brink_filter_scratch filter;
+	struct brink_miss miss;
+	struct brink_sample_scratch record;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set by user space: slots */
+	__type(key, __u32);
+	__type(value, struct walk_slot);
+} walk_slots SEC(".maps");
+
+/* Odd while the slot's walk may hold indices of the code cache: what user space waits for before it reuses memory. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);		/* set by user space: slots */
+	__type(key, __u32);
+	__type(value, __u64);
+} walk_epochs SEC(".maps");
+
+const volatile __u32 walk_slot_count = 1;
+
+/* The CPU's first slots come first: their memory is warm. */
+static struct walk_slot *walk_claim(void)
+{
+	__u32 start = bpf_get_smp_processor_id() * WALK_SLOTS_PER_CPU, i, index;
+	struct walk_slot *slot;
+
+	for (i = 0; i < WALK_SLOT_TRIES; i++) {
+		index = (start + i) % walk_slot_count;
+		slot = bpf_map_lookup_elem(&walk_slots, &index);
+		if (slot && !__sync_val_compare_and_swap(&slot->busy, 0, 1))
+			return slot;
+	}
+	return 0;
+}
+
+WALK_INLINE void walk_release(struct walk_slot *slot)
+{
+	__sync_val_compare_and_swap(&slot->busy, 1, 0);
+}
+
+/* The registers with which the thread will go on. Returns 0 if they are those of the sample. */
+WALK_INLINE int walk_take_user_regs(struct brink_walk *w, struct task_struct *task, __u64 ip, __u64 sp)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+
+	w->reg[0].val = regs->ax;
+	w->reg[1].val = regs->cx;
+	w->reg[2].val = regs->dx;
+	w->reg[3].val = regs->bx;
+	w->reg[4].val = regs->sp;
+	w->reg[5].val = regs->bp;
+	w->reg[6].val = regs->si;
+	w->reg[7].val = regs->di;
+	w->reg[8].val = regs->r8;
+	w->reg[9].val = regs->r9;
+	w->reg[10].val = regs->r10;
+	w->reg[11].val = regs->r11;
+	w->reg[12].val = regs->r12;
+	w->reg[13].val = regs->r13;
+	w->reg[14].val = regs->r14;
+	w->reg[15].val = regs->r15;
+	w->reg[BRINK_WREG_IP].val = regs->ip;
+	w->flags = regs->flags;
+	return regs->ip != ip || regs->sp != sp;
+}
+
+struct walk_task_ctx {
+	struct walk_ctx walk;
+	__u64 *epoch;
+};
+
+/*
+ * The walk ended: goes on all the same if it was for memory that can be brought in. Everything that can fail in an
+ * instruction fails before it changes anything, so the walk resumes where it is; what it knows about code is
+ * forgotten, because the epoch ends meanwhile.
+ */
+static __attribute__((noinline)) long walk_fault_in(struct walk_task_ctx *c)
+{
+	struct brink_walk *w = c->walk.w;
+	__u64 byte = 0;
+	__u32 i;
+	long error;
+
+	if (w->stop != BRINK_STOP_FAULT || w->denied || w->faults >= WALK_MOST_FAULTS)
+		return 1;
+	w->faults++;
+	__sync_fetch_and_add(c->epoch, 1);
+	error = bpf_copy_from_user(&byte, 1, (const void *)(w->fault_address & ~(__u64)(BRINK_WALK_LINE_SIZE - 1)));
+	__sync_fetch_and_add(c->epoch, 1);
+	if (error)
+		return 1;
+	w->stop = 0;
+	w->line = 0;
+	w->ret_top = 0;
+	w->next_clock = w->steps;
+	for (i = 0; i < BRINK_WALK_VALID; i++)
+		w->valid[i].address = 0;
+	for (i = 0; i < BRINK_WALK_XLAT_CACHE; i++)
+		w->tlb[i].gen = 0;
+	return walk_translate(w);
+}
+
+static long walk_task_step(__u32 i, void *p)
+{
+	struct walk_task_ctx *c = p;
+	long ended;
+
+	if (walk_likely(!walk_step(&c->walk)))
+		return 0;
+	ended = walk_fault_in(c);
+	/* The compiler knows that it is 0 or 1, the verifier does not. */
+	WALK_OPAQUE(ended);
+	return ended & 1;
+}
+
+WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out, __u64 *epoch)
+{
+	struct walk_task_ctx c = { .walk = { .w = w, .out = out }, .epoch = epoch };
+
+	__sync_fetch_and_add(epoch, 1);
+	if (!walk_translate(w) || !walk_fault_in(&c)) {
+		bpf_loop(BRINK_WALK_MAX_STEPS + 1, walk_task_step, &c, 0);
+		if (!w->stop)
+			w->stop = BRINK_STOP_BUDGET;
+	}
+	__sync_fetch_and_add(epoch, 1);
+}
+
+/* A miss is answered with bytes only: makes the page present first. */
+WALK_INLINE void walk_task_miss(const struct brink_walk *w, struct walk_slot *slot, struct task_struct *task)
+{
+	__u64 byte;
+
+	if (w->miss_reason) {
+		bpf_copy_from_user(&byte, 1, (const void *)w->miss_address);
+		walk_send_miss(w, &slot->record.sample, &slot->miss, walk_vm_stamp(task));
+	}
+}
+
+/* Record filter, then the chain that the sample took, behind the entries that are left. */
+WALK_INLINE void walk_task_finish(struct walk_slot *slot, __u32 chain_nr)
+{
+	struct brink_sample *s = &slot->record.sample;
+	__u32 nr;
+
+	if ((brink_cfg.flags & BRINK_CFG_FILTER_RECORDS) && s->nr) {
+		brink_filter_inputs(&slot->filter.in, s);
+		brink_sample_filter_with(s, &slot->filter);
+	}
+	nr = s->nr;
+	WALK_OPAQUE(nr);
+	WALK_OPAQUE(chain_nr);
+	if (!chain_nr || chain_nr > BRINK_MAX_CHAIN || nr > BRINK_MAX_WALK_BRANCHES)
+		return;
+	if (!bpf_probe_read_kernel(&slot->record.entries[nr], chain_nr * sizeof(slot->chain[0]), slot->chain))
+		s->chain_nr = chain_nr;
+}
+
+/* In the thread, on its way back to user space. */
+WALK_INLINE void walk_task_walk(struct walk_slot *slot, __u32 index)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct brink_sample *s = &slot->record.sample;
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
+	__u64 *epoch = bpf_map_lookup_elem(&walk_epochs, &index);
+	__u64 now = bpf_ktime_get_ns();
+	__u32 chain_nr = s->chain_nr;
+	__u32 i;
+
+	if (!w || !out || !epoch)
+		return;
+	w->faults = 0;
+	walk_prepare(w, now);
+	if (now - s->time_ns > WALK_LATE_START_NS || walk_take_user_regs(w, task, s->ip, slot->sp)) {
+		brink_count(BRINK_CNT_LATE);
+		return;
+	}
+	WALK_OPAQUE(chain_nr);
+	if (chain_nr > BRINK_MAX_CHAIN)
+		chain_nr = 0;
+	if (chain_nr)
+		bpf_probe_read_kernel(slot->chain, chain_nr * sizeof(slot->chain[0]), slot->record.entries);
+	s->chain_nr = 0;
+	for (i = 0; i < 16; i++)
+		w->reg[i].unk = 0;
+	w->asid = walk_asid(task);
+	if (!w->asid) {
+		w->stop = BRINK_STOP_NOT_USER;
+	} else if (!walk_take_process(w, task)) {
+		walk_take_mappings(w, task->mm, s->task_start_ns);
+		walk_task_run(w, out, epoch);
+	}
+	walk_give(w, out, s, slot->record.entries, BRINK_MAX_WALK_BRANCHES);
+	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
+		walk_task_miss(w, slot, task);
+	now = bpf_ktime_get_ns();
+	s->walk_ns = now - w->start_ns;
+	walk_bucket_pay(s->walk_ns);
+	if (now - s->time_ns > WALK_LATE_END_NS) {
+		brink_count(BRINK_CNT_LATE);
+		return;
+	}
+	walk_task_finish(slot, chain_nr);
+	brink_sample_emit(s);
+}
+
+static int walk_task_work(struct bpf_map *map, void *key, void *value)
+{
+	struct walk_slot *slot = value;
+
+	walk_task_walk(slot, *(__u32 *)key);
+	walk_release(slot);
+	return 0;
+}
+
+/* In the sampling event: takes down where it hit, and asks for the walk. */
+WALK_INLINE void walk_task_sample(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct walk_bucket *bucket = walk_bucket();
+	int user = brink_ctx_user_mode(ctx);
+	struct walk_slot *slot;
+	struct brink_sample *s;
+
+	if (!brink_sample_wanted(ctx, task, user) || !bucket)
+		return;
+	if (!walk_bucket_open(bucket, bpf_ktime_get_ns())) {
+		brink_count(BRINK_CNT_THROTTLED);
+		return;
+	}
+	slot = walk_claim();
+	if (!slot) {
+		brink_count(BRINK_CNT_RECURSION);
+		return;
+	}
+	s = &slot->record.sample;
+	if (!brink_sample_start(ctx, s, task, user))
+		goto release;
+	s->direction = BRINK_DIR_FUTURE;
+	brink_sample_chain(ctx, s);
+	if (s->flags & (BRINK_SAMPLE_KERNEL_IP | BRINK_SAMPLE_COMPAT)) {
+		s->stop = s->flags & BRINK_SAMPLE_COMPAT ? BRINK_STOP_UNSUPPORTED : BRINK_STOP_NOT_USER;
+		brink_sample_emit(s);
+		goto release;
+	}
+	slot->sp = brink_ctx_sp(ctx);
+	if (!WALK_SCHEDULE(task, &slot->work, &walk_slots, walk_task_work))
+		return;
+	brink_count(BRINK_CNT_RECURSION);
+release:
+	walk_release(slot);
+}
+
+#endif /* BRINK_WALK_TASK_H_ */
