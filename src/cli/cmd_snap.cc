@@ -66,6 +66,7 @@ class SnapCommand : public Command {
   Status Fill(const Parsed& parsed, snap::RunRequest* request) {
     snap::SnapRequest& snap = request->snap;
     snap.triggers = triggers_;
+    snap.errno_path = errno_path_;
     snap.condition = condition_;
     if (!slower_.empty()) {
       ASSIGN_OR_RETURN(snap.slower_ns, ParseDurationNs(slower_));
@@ -138,7 +139,7 @@ class SnapCommand : public Command {
   }
 
   std::vector<std::string> triggers_;
-  std::string condition_, slower_, limit_, once_per_, source_ = "auto", priv_, pids_, tids_, output_, runtime_root_, colour_ = "auto";
+  std::string errno_path_, condition_, slower_, limit_, once_per_, source_ = "auto", priv_, pids_, tids_, output_, runtime_root_, colour_ = "auto";
   uint64_t nth_ = 1, count_ = 0, duration_ns_ = 0, pidns_ = 0, most_branches_ = 32;
   bool no_chain_ = false, history_ = false, json_ = false, quiet_ = false, registers_ = false;
   snap::GroupRequest groups_;
@@ -161,6 +162,7 @@ class SnapCommand : public Command {
           "args.0, ret, ctx.duration; see brink filter for the language.",
       .options =
           {{.letter = 0, .name = "on", .value = Value::kRequired, .meta = "TRIGGER", .group = "When", .help = "where to capture; several may be given", .set = AppendString(&triggers_)},
+           {.letter = 0, .name = "errno-path", .value = Value::kRequired, .meta = "SYSCALL", .group = "When", .help = "arm what decides about this system call's errors; captures come innermost first", .set = StoreString(&errno_path_)},
            {.letter = 0, .name = "if", .value = Value::kRequired, .meta = "EXPR", .group = "When", .help = "only hits for which this is true", .set = StoreString(&condition_)},
            {.letter = 0, .name = "slower-than", .value = Value::kRequired, .meta = "DURATION", .group = "When", .help = "only calls that took at least this long (triggers at a return)", .set = StoreString(&slower_)},
            {.letter = 0, .name = "limit", .value = Value::kRequired, .meta = "N/s", .group = "When", .help = "at most N captures a second and trigger", .set = StoreString(&limit_)},
@@ -190,6 +192,7 @@ class SnapCommand : public Command {
            {.letter = 'q', .name = "quiet", .group = "Output", .help = "captures only", .set = StoreFlag(&quiet_)}},
       .examples = {{"brink snap --on signal:SEGV,ABRT -- ./server", "the crash flight recorder"},
                    {"brink snap --on syscall:openat --if 'ret == -EACCES' --container web", "which denied open, from where"},
+                   {"brink snap --errno-path openat -- ls /root/secret", "which kernel function and branch said no"},
                    {"brink snap --on uretprobe:libc:malloc --if 'ret == 0' -p 1234", "the malloc that failed"},
                    {"brink snap --on syscall:fsync --slower-than 10ms --limit 5/s", "slow fsyncs of everybody"},
                    {"brink snap --on 'uprobe:./server:handle_*' --once-per ip --history", "each handler once, with what went before"}}};

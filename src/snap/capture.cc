@@ -1,6 +1,7 @@
 #include "snap/capture.h"
 
 #include <linux/perf_event.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -57,6 +58,19 @@ void CaptureNamer::Observe(const PerfRecordView& view) {
     return;
   }
   report::ApplyRecord(record, &spaces_);
+  if (const auto* mmap = std::get_if<perfdata::Mmap>(&record.body)) KeepPrivateFile(*mmap);
+}
+
+// A file that only the process's own root or mount namespace has is opened while the process lives: it may be gone, and
+// the file with it, when its name is wanted.
+void CaptureNamer::KeepPrivateFile(const perfdata::Mmap& mmap) {
+  if (mmap.data || !mmap.filename.starts_with('/') || mmap.filename.starts_with("//")) return;
+  const std::string path(mmap.filename);
+  struct stat theirs, ours;
+  if (stat(("/proc/" + std::to_string(mmap.pid) + "/root" + path).c_str(), &theirs) != 0) return;
+  if (stat(path.c_str(), &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) return;
+  const symbol::Mapping* mapping = spaces_.Find(static_cast<int32_t>(mmap.pid), mmap.start);
+  if (mapping) symbolizer_.FileOf(mapping->object);
 }
 
 NamedAddress CaptureNamer::NameOf(int32_t pid, uint64_t address, bool lines, bool call_site) {
@@ -99,6 +113,10 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
   capture.comm.assign(view.context.comm, strnlen(view.context.comm, sizeof(view.context.comm)));
   const std::vector<ShownTrigger>& shown = source_.shown();
   capture.trigger = &shown[std::min<size_t>(sample.head->event, shown.size() - 1)];
+  for (size_t i = 0; i < capture.trigger->values.size(); ++i) {
+    // The register's upper half means nothing for an int: the value was read with its own size.
+    if (capture.trigger->values[i].name == "ret" && view.context.known >> i & 1) capture.context.ret = static_cast<int64_t>(view.context.value[i]);
+  }
   capture.container = containers_.ById(view.context.container_id);
   capture.place = NameOf(pid, sample.head->ip, lines, false);
   for (const BranchEntry& entry : sample.branches) {

@@ -10,6 +10,7 @@
 #include "base/branch.h"
 #include "brink/abi/snap.h"
 #include "container/resolver.h"
+#include "perfdata/records.h"
 #include "pipeline/consumer.h"
 #include "snap/snap_source.h"
 #include "symbol/address_space.h"
@@ -64,6 +65,7 @@ class CaptureNamer {
   Capture Name(const SampleView& sample, const SnapView& view, bool lines);
 
  private:
+  void KeepPrivateFile(const perfdata::Mmap& mmap);
   void CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const;
   bool FollowsCall(int32_t pid, uint64_t address);
   void AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain);

@@ -174,6 +174,17 @@ bool IsInlinedEverywhere(const std::string& path, std::string_view function) {
   return inlined && !own_code;
 }
 
+std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function) {
+  DebugFile debug(path);
+  std::optional<UserParam> result;
+  debug.ForEachFunction(function, [&](Dwarf_Die* die) {
+    UserParam value;
+    if (DescribeParam(die, &value)) result = value;
+    return !result;
+  });
+  return result;
+}
+
 std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function) {
   DebugFile debug(path);
   std::vector<UserParam> params;

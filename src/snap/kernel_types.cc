@@ -196,6 +196,12 @@ bool KernelTypes::Describe(const btf* types, uint32_t id, brink_snap_load* load)
   return true;
 }
 
+bool KernelTypes::IsInt(const btf* types, uint32_t id) {
+  uint32_t real;
+  const btf_type* type = id ? Strip(types, id, &real) : nullptr;
+  return type && btf_is_int(type);
+}
+
 bool KernelTypes::IsString(const btf* types, uint32_t id, bool* user) {
   uint32_t real;
   const btf_type* type = Strip(types, id, &real);

@@ -50,6 +50,8 @@ class KernelTypes {
   Status Follow(const btf* types, uint32_t type, std::span<const std::string> members, brink_snap_load* load) const;
   // Size, sign and user-pointer of a scalar or pointer type; false for others.
   static bool Describe(const btf* types, uint32_t type, brink_snap_load* load);
+  // Whether the type is an integer, as results with an errno are.
+  static bool IsInt(const btf* types, uint32_t type);
   // Whether the type is a pointer to characters; `user` tells a user pointer.
   static bool IsString(const btf* types, uint32_t type, bool* user);
 

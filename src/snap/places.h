@@ -48,5 +48,7 @@ struct UserParam {
   bool is_string = false;
 };
 std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function);
+// Size and sign of what it returns; nothing where that is not known or no scalar.
+std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function);
 
 }  // namespace brink::snap

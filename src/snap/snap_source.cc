@@ -66,6 +66,7 @@ std::string ErrorText(const Status& status) {
 StatusOr<std::unique_ptr<SnapSource>> SnapSource::Create(SnapRequest request) {
   std::unique_ptr<SnapSource> source(new SnapSource);
   source->request_ = std::move(request);
+  if (!source->request_.errno_path.empty()) RETURN_IF_ERROR(source->AddErrnoPath());
   if (source->request_.triggers.empty()) return InvalidArgument("say when: --on TRIGGER; example: brink snap --on syscall:openat --if 'ret == -EACCES'");
   source->hierarchy_ = ChooseHierarchy();
   source->resolver_ = std::make_unique<ContainerResolver>(ResolverOptions{.runtime_root = source->request_.runtime_root, .hierarchy = source->hierarchy_});
@@ -79,6 +80,27 @@ StatusOr<KernelTypes*> SnapSource::Types() {
     ASSIGN_OR_RETURN(types_, KernelTypes::Load());
   }
   return types_.get();
+}
+
+// The functions that say no on the way of a path to a file, from the innermost on: of the captures of one call the first is
+// of the function that decided. Outer ones, and the system call, follow with their results.
+Status SnapSource::AddErrnoPath() {
+  constexpr const char* kDeciders[] = {"generic_permission", "security_inode_permission", "inode_permission", "may_open", "mnt_want_write", "security_file_open", "may_delete"};
+  auto types = Types();
+  if (!types.ok()) return types.status();
+  size_t found = 0;
+  for (const char* function : kDeciders) {
+    auto known = (*types)->Function(function);
+    if (!known.ok() || !KernelTypes::IsInt(known->types, known->result)) continue;
+    request_.triggers.push_back(std::string("fexit:") + function);
+    ++found;
+  }
+  if (found == 0) return FailedPrecondition("--errno-path: this kernel's BTF knows none of the functions that decide");
+  request_.triggers.push_back("syscall:" + request_.errno_path);
+  // -ECHILD is the path walk asking itself for another try.
+  if (request_.condition.empty()) request_.condition = "ret < 0 and ret >= -4095 and ret != -ECHILD";
+  if (request_.privilege == SnapRequest::Privilege::kOfTrigger) request_.privilege = SnapRequest::Privilege::kKernel;
+  return OkStatus();
 }
 
 Status SnapSource::AddTrigger(const std::string& text) {

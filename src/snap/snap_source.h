@@ -35,6 +35,7 @@ struct SnapRequest {
   bool history = false, history_irqs = false;
   enum class Branches { kAuto, kLbr, kNone } branches = Branches::kAuto;
   enum class Privilege { kOfTrigger, kUser, kKernel, kBoth } privilege = Privilege::kOfTrigger;
+  std::string errno_path;               // system call whose errors are to be explained; "" none
   GroupRequest groups;
   std::string runtime_root;
   pid_t pid = -1;                       // the only process asked for, where there is one: its files, its probes
@@ -75,6 +76,7 @@ class SnapSource : public StackSource {
 
  private:
   SnapSource() = default;
+  Status AddErrnoPath();
   Status AddTrigger(const std::string& text);
   Status PlanTrigger(Trigger trigger);
   Status ConfigureValues(const Trigger& trigger, TriggerPlan* plan);

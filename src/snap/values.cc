@@ -191,6 +191,12 @@ void ValueTable::FindKernelArguments(const KernelFunction& function) {
     arguments_.push_back(std::move(argument));
   }
   result_offset_ = static_cast<uint32_t>(function.params.size()) * 8;
+  brink_snap_load result = {};
+  if (function.result && KernelTypes::Describe(function.types, function.result, &result)) {
+    result_size_ = result.size;
+    // Errors travel in pointers too.
+    result_signed_ = result.is_signed || result.size == 8;
+  }
 }
 
 void ValueTable::FindTracepointFields() {
@@ -243,7 +249,13 @@ void ValueTable::FindSyscallArguments() {
 void ValueTable::FindUserArguments() {
   const bool at_return = trigger_.kind == TriggerKind::kUretprobe;
   std::vector<UserParam> params;
-  if (!trigger_.symbol.empty() && !trigger_.glob() && trigger_.offset == 0) params = FunctionParams(program_, trigger_.symbol);
+  if (!trigger_.symbol.empty() && !trigger_.glob() && trigger_.offset == 0) {
+    params = FunctionParams(program_, trigger_.symbol);
+    if (auto result = at_return ? FunctionResult(program_, trigger_.symbol) : std::nullopt) {
+      result_size_ = result->size;
+      result_signed_ = result->is_signed || result->size == 8;
+    }
+  }
   for (size_t i = 0; i < 6; ++i) {
     Argument argument;
     int reg = static_cast<int>(i);
@@ -298,8 +310,8 @@ StatusOr<ValueTable::Argument> ValueTable::FindArgument(std::string_view word) c
 
 Status ValueTable::LocateResult(Value* value) const {
   switch (trigger_.kind) {
-    case TriggerKind::kKretprobe: case TriggerKind::kUretprobe: value->load = FromContext(kResultReg, 8, true); return OkStatus();
-    case TriggerKind::kFexit: value->load = FromContext(static_cast<int>(result_offset_), 8, true); return OkStatus();
+    case TriggerKind::kKretprobe: case TriggerKind::kUretprobe: value->load = FromContext(kResultReg, result_size_, result_signed_); return OkStatus();
+    case TriggerKind::kFexit: value->load = FromContext(static_cast<int>(result_offset_), result_size_, result_signed_); return OkStatus();
     case TriggerKind::kSyscallExit: value->load = FromContext(8, 8, true); return OkStatus();
     default: break;
   }

@@ -73,6 +73,8 @@ class ValueTable {
   std::vector<StringValue> strings_;
   bool needs_entry_ = false;
   uint32_t result_offset_ = 0;
+  uint8_t result_size_ = 8;     // an int's upper half is anything
+  bool result_signed_ = true;
 };
 
 // "args.a->b" means args.a.b: the language has no arrows.

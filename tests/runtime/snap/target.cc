@@ -164,6 +164,22 @@ int Handled() {
   return 0;
 }
 
+// Lives on for a while, so that its own files can still be looked at.
+int Linger() {
+  Handle(SIGUSR1, [](int) { snap_sink = 8; }, 0);
+  raise(SIGUSR1);
+  usleep(1'000'000);
+  return 0;
+}
+
+// Opens a file as an ordinary user: "open=PATH", "open-write=PATH".
+int Open(const std::string& mode) {
+  size_t at = mode.find('=');
+  if (setgid(1000) != 0 || setuid(1000) != 0) return 2;
+  syscall(SYS_openat, AT_FDCWD, mode.c_str() + at + 1, mode.starts_with("open-write") ? O_WRONLY : O_RDONLY, 0);
+  return 0;
+}
+
 struct Mode {
   const char* name;
   std::function<int()> run;
@@ -187,6 +203,7 @@ int RunTarget(const std::string& mode) {
       {"forks", Forks},
       {"spin", Spin},
       {"handled", Handled},
+      {"linger", Linger},
       {"globs", [] { snap_multi_a(); snap_multi_b(); snap_multi_c(); snap_multi_a(); return 0; }},
       {"alias", [] { return snap_wrk(3, "x"); }},
       {"sleeps", [] { snap_sleep(1); snap_sleep(30); snap_sleep(1); return 0; }},
@@ -210,6 +227,7 @@ int RunTarget(const std::string& mode) {
   for (const Mode& known : modes) {
     if (mode == known.name) return known.run();
   }
+  if (mode.starts_with("open")) return Open(mode);
   fprintf(stderr, "unknown mode %s\n", mode.c_str());
   return 99;
 }

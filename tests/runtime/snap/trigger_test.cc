@@ -40,7 +40,7 @@ TEST(SnapTrigger, UretprobeSeesTheResult) {
   SKIP_UNLESS("bpf.uretprobe");
   Snapped snapped = Snap({"--on", "uretprobe:" + Self() + ":snap_work"}, "works");
   ASSERT_EQ(snapped.captures.size(), 8u) << snapped.process.err;
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(static_cast<int32_t>(snapped.captures[static_cast<size_t>(i)]["ret"].get<int64_t>()), i - 3);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(snapped.captures[static_cast<size_t>(i)]["ret"], i - 3);
 }
 
 TEST(SnapTrigger, UretprobeKeepsTheArgumentsThatAConditionAsksFor) {
@@ -158,6 +158,22 @@ TEST(SnapTrigger, HistoryHoldsTheThreadsLastCalls) {
   bool paused = false;
   for (const auto& event : snapped.captures[0]["thread_history"]) paused = paused || (event["type"] == "sys_enter" && event["tid"] == snapped.captures[0]["tid"]);
   EXPECT_TRUE(paused) << snapped.captures[0].dump();
+}
+
+TEST(SnapTrigger, LinesFollowTheirSchema) {
+  SKIP_UNLESS("bpf.uprobe");
+  if (testing_support::Run({"/usr/bin/python3", "-c", "import jsonschema"}).status != 0) GTEST_SKIP() << "needs python3-jsonschema";
+  testing_support::TempDir dir;
+  const std::vector<std::vector<std::string>> runs = {{"--on", "signal:SEGV", "--history"}, {"--on", "syscall:*", "--limit", "50/s"}, {"--on", "uprobe:" + Self() + ":snap_fault", "--registers"}};
+  for (const auto& run : runs) {
+    Snapped snapped = Snap(run, "segv");
+    ASSERT_FALSE(snapped.captures.empty()) << snapped.process.err;
+    std::ofstream(dir.File("lines")) << snapped.process.out;
+    auto checked = testing_support::Run({"/usr/bin/python3", "-c",
+                                         "import json,sys,jsonschema\nv=jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\nfor l in open(sys.argv[2]): v.validate(json.loads(l))",
+                                         testing_support::SourceDir() + "/docs/schema/snap.json", dir.File("lines")});
+    EXPECT_EQ(checked.status, 0) << checked.err;
+  }
 }
 
 TEST(SnapTrigger, PerfDataIsReadByPerf) {
