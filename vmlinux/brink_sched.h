@@ -13,6 +13,11 @@ struct task_struct___lat {
 	int wake_cpu;
 };
 
+/* x86-64: the number of the system call that the thread is in. */
+struct pt_regs___lat {
+	unsigned long orig_ax;
+};
+
 struct work_struct {
 	void *func;
 };

@@ -111,4 +111,38 @@ lat_inline void lat_log_irq(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u
 	lat_append(cpu, kind, id, start, end);
 }
 
+/* The current task, which was interrupted (AT_WAKING) or gives way (AT_SWITCH). */
+lat_inline void lat_capture(void *ctx, struct brink_lat_cpu *cpu, __u32 at, __u64 now)
+{
+	struct brink_lat_capture *capture = &cpu->capture[at];
+	struct brink_snapshot_slot *slot;
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 i, nr;
+
+	capture->when = now;
+	capture->tid = id;
+	capture->tgid = id >> 32;
+	capture->cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(capture->comm, sizeof(capture->comm));
+	capture->kernel_bytes = bpf_get_stack(ctx, capture->kernel_stack, sizeof(capture->kernel_stack), 0);
+	capture->user_bytes = capture->tgid ? bpf_get_stack(ctx, capture->user_stack, sizeof(capture->user_stack), BPF_F_USER_STACK) : 0;
+	capture->branches = 0;
+	if (!lat_cfg.snapshots)
+		return;
+	slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * 2 + at];
+	if (slot->bytes < 0) {
+		capture->branches = slot->bytes;
+		return;
+	}
+	nr = (__u64)slot->bytes / sizeof(struct brink_branch);
+	if (nr > BRINK_MAX_HW_BRANCHES)
+		nr = BRINK_MAX_HW_BRANCHES;
+	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr)
+			break;
+		capture->entries[i] = slot->entries[i];
+	}
+	capture->branches = nr;
+}
+
 #endif /* BRINK_BPF_LIB_LATENCY_H_ */

@@ -5,15 +5,15 @@
 #include "base/fd.h"
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "cli/interleave.h"
 #include "cli/latency_options.h"
+#include "cli/latency_verbs.h"
+#include "kernel/tracefs.h"
 #include "latency/actions.h"
 #include "latency/blame_session.h"
 #include "latency/cyclic_json.h"
 #include "latency/cyclic_text.h"
 #include "latency/outputs.h"
 #include "latency/runner.h"
-#include "kernel/tracefs.h"
 
 namespace brink::cli {
 namespace {
@@ -48,8 +48,13 @@ class LatencyCommand : public Command {
   const CommandSpec& spec() const override { return spec_; }
 
   StatusOr<int> Run(const Parsed& parsed) override {
-    if (!parsed.rest.empty() && parsed.rest[0] == "report") return Report(parsed.rest);
-    if (!parsed.rest.empty()) return InvalidArgument("'" + EscapeForTerminal(parsed.rest[0]) + "' is neither an option nor report (see brink latency --help)");
+    if (!parsed.rest.empty()) {
+      const std::string& verb = parsed.rest[0];
+      if (verb == "report") return RunLatencyReport(parsed.rest);
+      if (verb == "watch") return RunLatencyWatch(parsed.rest, OwnCommandLine());
+      if (verb == "busy") return RunLatencyBusy(parsed.rest, OwnCommandLine());
+      return InvalidArgument("'" + EscapeForTerminal(verb) + "' is neither an option nor watch, busy or report (see brink latency --help)");
+    }
     ASSIGN_OR_RETURN(Config config, latency::Resolve(request_, latency::Machine::Read()));
     latency::RunHooks hooks;
     Document document;
@@ -129,41 +134,17 @@ class LatencyCommand : public Command {
     return Total(document.result).max() > *config.fail_above_ns ? kConditionMet : kDone;
   }
 
-  StatusOr<int> Report(const std::vector<std::string>& words) {
-    std::string format, plot;
-    CommandSpec spec{.name = "latency report", .summary = "read a result of brink latency or cyclictest again", .usage = "[options] FILE",
-                     .options = {{.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .help = "How to print it.", .set = StoreString(&format)},
-                                 {.name = "plot", .value = Value::kRequired, .meta = "FILE", .help = "Histogram as FILE.svg, FILE.html or FILE.png.", .set = StoreString(&plot)}},
-                     .examples = {{"brink latency report run.json", "what --save kept"}, {"brink latency report --plot x.svg cyclictest.txt", "cyclictest's own output, text or JSON"}}};
-    ASSIGN_OR_RETURN(Parsed parsed, ParseOptions(spec, words));
-    if (parsed.help) {
-      std::fputs(HelpText(spec).c_str(), stdout);
-      return kDone;
-    }
-    ASSIGN_OR_RETURN(std::vector<std::string> files, TakeLaterOptions(spec, parsed));
-    if (files.size() != 1) return InvalidArgument("give one file: brink latency report FILE");
-    ASSIGN_OR_RETURN(std::string text, ReadFile(files[0], 1u << 30));
-    auto document = latency::ParseAny(text);
-    if (!document.ok()) return FailedPrecondition(files[0] + ": " + Message(document.status()));
-    if (format.empty() || format == "text") std::fputs(ResultText(*document).c_str(), stdout);
-    else if (format == "json") std::fputs(ResultJson(*document).c_str(), stdout);
-    else if (format == "csv") std::fputs(ResultCsv(*document).c_str(), stdout);
-    else return InvalidArgument("--format: '" + EscapeForTerminal(format) + "' is none of text, json, csv");
-    if (!plot.empty()) RETURN_IF_ERROR(WritePlot(*document, plot));
-    return kDone;
-  }
-
   latency::ThresholdActions actions_;
   latency::Request request_;
   LatencyOutputs outputs_;
   CommandSpec spec_{
       .name = "latency",
       .summary = "measure wake-up latency as cyclictest does, with the reason for each spike",
-      .usage = "[options] | report FILE",
+      .usage = "[options] | watch ... | busy ... | report FILE",
       .description =
           "Threads sleep until a deadline and compare it with the clock when they run again. All options of cyclictest\n"
           "have their letters and meanings (-h is the histogram; --help this text); run through a link named cyclictest,\n"
-          "or with --format cyclictest, its text too.",
+          "or with --format cyclictest, its text too. `brink latency watch`, `busy` and `report` have their own --help.",
       .examples = {{"brink latency -S -p 80 -m -D 10", "every CPU at SCHED_FIFO 80 for ten seconds"},
                    {"brink latency -S -p 80 -m -D 60 --save run.json --plot run.svg", "keep the result, draw it"},
                    {"brink latency -a 1 -p 80 -m -D 60 --fail-above 200", "status 4 when a wake-up was later than 200 us"},

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -83,11 +84,17 @@ Status LatencyBpf::Load(const BpfOptions& options) {
     std::string section = bpf_program__section_name(program);
     std::string name = section.substr(section.rfind('/') + 1);
     bool there = btf.HasTracepoint(name);
+    bool of_watch = std::string_view(bpf_program__name(program)).starts_with("lat_watch_");
+    if (of_watch && options.watch.watch == BRINK_LAT_WATCH_OFF) {
+      bpf_program__set_autoload(program, false);
+      continue;
+    }
     bpf_program__set_autoload(program, there);
     if (!there && !name.ends_with("_exit") && !name.ends_with("_end")) missing_.push_back(name);
   }
   brink_lat_config config = options.watch;
   config.self_tgid = static_cast<uint32_t>(::getpid());
+  config.futex_syscall = SYS_futex;
   config.irq_vectors = btf.HasTracepoint("local_timer_entry");
   if (options.snapshots) {
     auto held = HeldEvents::Open(HeldFlags(TriggerSide::kKernel));
@@ -153,6 +160,20 @@ Status LatencyBpf::Unregister(pid_t tid) {
   auto key = static_cast<uint32_t>(tid);
   if (bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.lat_threads), &key) != 0) return ErrnoError(errno, "forgetting a thread");
   return OkStatus();
+}
+
+int LatencyBpf::spike_ring_fd() const { return bpf_map__fd(skeleton_->maps.lat_spikes); }
+int LatencyBpf::watch_set_fd() const { return bpf_map__fd(skeleton_->maps.lat_watch_set); }
+int LatencyBpf::watch_stats_fd() const { return bpf_map__fd(skeleton_->maps.lat_watch_stats); }
+uint64_t LatencyBpf::lost_spikes() const { return skeleton_->bss->lat_spikes_lost; }
+
+StatusOr<std::vector<uint64_t>> LatencyBpf::WatchHistogram() const {
+  std::vector<uint64_t> sums(BRINK_LAT_BUCKETS, 0), values(cpu_count_);
+  for (uint32_t bucket = 0; bucket < BRINK_LAT_BUCKETS; ++bucket) {
+    if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.lat_watch_histogram), &bucket, values.data()) != 0) return ErrnoError(errno, "histogram of the observed wake-ups");
+    for (uint64_t value : values) sums[bucket] += value;
+  }
+  return sums;
 }
 
 }  // namespace brink::latency

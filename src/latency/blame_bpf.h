@@ -43,6 +43,13 @@ class LatencyBpf {
   // Tracepoints that this kernel lacks, and what is missing for it.
   const std::vector<std::string>& missing() const { return missing_; }
 
+  // watch: descriptors of its ring and maps; counts of the wake-up histogram, summed over CPUs.
+  int spike_ring_fd() const;
+  int watch_set_fd() const;
+  int watch_stats_fd() const;
+  StatusOr<std::vector<uint64_t>> WatchHistogram() const;
+  uint64_t lost_spikes() const;
+
  private:
   LatencyBpf() = default;
   Status Load(const BpfOptions& options);

@@ -47,7 +47,7 @@ class BlameObserver : public WakeObserver {
     Parts parts = SplitLateness(deadline_, now, seen);
     const int64_t values[kPartCount] = {parts.timer_late, parts.interrupt, parts.wait, parts.blocked, parts.user};
     for (size_t i = 0; i < kPartCount; ++i) parts_[i].Add(values[i]);
-    if (now - deadline_ > session_->options_.limit_ns) Report(seen, now, cycle);
+    if (now - deadline_ > session_->options_.limit_ns) session_->Submit(seen, deadline_, now, cycle, tid_, policy_);
   }
 
   std::vector<LogHistogram> TakeParts() override { return std::move(parts_); }
@@ -58,34 +58,6 @@ class BlameObserver : public WakeObserver {
     auto index = session_->bpf_->Register(tid_);
     failed_ = !index.ok();
     if (index.ok()) slot_ = &session_->bpf_->slot(*index);
-  }
-
-  void Report(const brink_lat_slot& seen, int64_t now, uint64_t cycle) {
-    BlameSession::Parcel* parcel = session_->Claim();
-    if (!parcel) return;
-    parcel->deadline = deadline_;
-    parcel->now = now;
-    parcel->cycle = cycle;
-    parcel->tid = tid_;
-    parcel->policy = policy_;
-    parcel->slot = seen;
-    // A thread that never slept ran on whatever CPU it is on.
-    uint32_t cpu = seen.last_in ? seen.in_cpu : static_cast<uint32_t>(std::max(0, ::sched_getcpu()));
-    parcel->cpu = cpu;
-    const brink_lat_cpu& log = session_->bpf_->cpu(cpu);
-    parcel->faults = log.faults;
-    parcel->reclaim_ns = log.reclaim_ns;
-    uint64_t head = Load(log.head);
-    size_t count = 0;
-    for (uint64_t at = head; at > 0 && count < BRINK_LAT_EVENTS; --at) {
-      const brink_lat_event& event = log.events[(at - 1) % BRINK_LAT_EVENTS];
-      if (static_cast<int64_t>(event.end) < deadline_ - kBackNs && event.end) break;
-      std::memcpy(&parcel->log[count++], &event, sizeof event);
-    }
-    parcel->events = count;
-    std::memcpy(&parcel->captures[BRINK_LAT_AT_WAKING], &session_->bpf_->cpu(seen.waking_cpu % session_->bpf_->cpus()).capture[BRINK_LAT_AT_WAKING], sizeof parcel->captures[0]);
-    std::memcpy(&parcel->captures[BRINK_LAT_AT_SWITCH], &log.capture[BRINK_LAT_AT_SWITCH], sizeof parcel->captures[0]);
-    parcel->state.store(2, std::memory_order_release);
   }
 
   BlameSession* session_;
@@ -116,6 +88,32 @@ BlameSession::Parcel* BlameSession::Claim() {
   }
   dropped_.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
+}
+
+void BlameSession::Submit(const brink_lat_slot& seen, int64_t deadline, int64_t now, uint64_t cycle, pid_t tid, Policy policy) {
+  Parcel* parcel = Claim();
+  if (!parcel) return;
+  parcel->deadline = deadline;
+  parcel->now = now;
+  parcel->cycle = cycle;
+  parcel->tid = tid;
+  parcel->policy = policy;
+  parcel->slot = seen;
+  // A thread that never slept ran on whatever CPU it is on.
+  parcel->cpu = seen.last_in ? seen.in_cpu : static_cast<uint32_t>(std::max(0, ::sched_getcpu()));
+  const brink_lat_cpu& log = bpf_->cpu(parcel->cpu);
+  parcel->faults = log.faults;
+  parcel->reclaim_ns = log.reclaim_ns;
+  size_t count = 0;
+  for (uint64_t at = Load(log.head); at > 0 && count < BRINK_LAT_EVENTS; --at) {
+    const brink_lat_event& event = log.events[(at - 1) % BRINK_LAT_EVENTS];
+    if (static_cast<int64_t>(event.end) < deadline - kBackNs && event.end) break;
+    std::memcpy(&parcel->log[count++], &event, sizeof event);
+  }
+  parcel->events = count;
+  std::memcpy(&parcel->captures[BRINK_LAT_AT_WAKING], &bpf_->cpu(seen.waking_cpu % bpf_->cpus()).capture[BRINK_LAT_AT_WAKING], sizeof parcel->captures[0]);
+  std::memcpy(&parcel->captures[BRINK_LAT_AT_SWITCH], &log.capture[BRINK_LAT_AT_SWITCH], sizeof parcel->captures[0]);
+  parcel->state.store(2, std::memory_order_release);
 }
 
 std::vector<brink_lat_event> CopyLog(const brink_lat_cpu& cpu, int64_t from) {

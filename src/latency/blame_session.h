@@ -28,6 +28,8 @@ class BlameSession {
   ~BlameSession();
 
   std::unique_ptr<WakeObserver> Observe(const ThreadConfig& thread, Policy policy);
+  // From the late thread itself, on the CPU it is about: copies what is known now. Neither blocks nor allocates.
+  void Submit(const brink_lat_slot& seen, int64_t deadline, int64_t now, uint64_t cycle, pid_t tid, Policy policy);
   // Turns what the threads left into reports. Display thread only.
   void Tick();
   // Largest lateness first.

@@ -147,12 +147,13 @@ struct brink_lat_config {
 	__u32 watch;		/* enum brink_lat_watch */
 	__u32 irq_vectors;	/* local_timer_entry tells of the timer interrupt */
 	__u64 watch_limit;	/* ns */
-	__u64 watch_cgroup;
+	__u32 futex_syscall;	/* its number */
+	__u32 reserved;
 	__u64 block_limit;	/* ns of sleep in a futex from which it is reported, 0 never */
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_lat_config) == 40);
 
-enum brink_lat_watch { BRINK_LAT_WATCH_OFF, BRINK_LAT_WATCH_SET, BRINK_LAT_WATCH_CGROUP, BRINK_LAT_WATCH_ALL };
+enum brink_lat_watch { BRINK_LAT_WATCH_OFF, BRINK_LAT_WATCH_SET, BRINK_LAT_WATCH_ALL };
 
 /* An observed thread's wake-up that took longer than the limit, or its sleep in a futex that did. */
 enum brink_lat_spike_kind { BRINK_LAT_SPIKE_WAKE, BRINK_LAT_SPIKE_BLOCKED };

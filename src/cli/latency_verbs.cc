@@ -1,0 +1,146 @@
+#include "cli/latency_verbs.h"
+
+#include <cstdio>
+#include <fcntl.h>
+
+#include "base/fd.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "cli/interleave.h"
+#include "cli/options.h"
+#include "latency/busy.h"
+#include "latency/watch.h"
+
+namespace brink::cli {
+namespace {
+
+using latency::Document;
+
+struct Forms {
+  std::string format, save, plot;
+  uint64_t max_spikes = 10;
+  uint64_t fail_above_ns = 0;
+};
+
+void AddForms(Forms* forms, std::vector<Option>* options) {
+  std::vector<Option> own = {
+      {.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .group = "Output", .help = "How to print it.", .set = StoreString(&forms->format)},
+      {.name = "save", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as JSON, for brink latency report.", .set = StoreString(&forms->save)},
+      {.name = "plot", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Histogram as FILE.svg, FILE.html or FILE.png.", .set = StoreString(&forms->plot)},
+      {.name = "max-spikes", .value = Value::kRequired, .meta = "N", .group = "Output", .help = "Reports printed, the worst first; 10 without it.", .set = StoreUint(&forms->max_spikes, 0, 100000)},
+      {.name = "fail-above", .value = Value::kRequired, .meta = "US", .group = "Output", .help = "Exit with status 4 when anything was above US.", .set = StoreDuration(&forms->fail_above_ns, 1000)},
+  };
+  for (Option& option : own) options->push_back(std::move(option));
+}
+
+StatusOr<int> Print(const Forms& forms, const Document& document) {
+  if (forms.format.empty() || forms.format == "text") std::fputs(ResultText(document, forms.max_spikes).c_str(), stdout);
+  else if (forms.format == "json") std::fputs(ResultJson(document).c_str(), stdout);
+  else if (forms.format == "csv") std::fputs(ResultCsv(document).c_str(), stdout);
+  else return InvalidArgument("--format: '" + EscapeForTerminal(forms.format) + "' is none of text, json, csv");
+  if (!forms.save.empty()) {
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(forms.save, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+    std::string text = ResultJson(document);
+    RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
+  }
+  if (!forms.plot.empty()) RETURN_IF_ERROR(WritePlot(document, forms.plot));
+  return forms.fail_above_ns && Total(document.result).max() > static_cast<int64_t>(forms.fail_above_ns) ? kConditionMet : kDone;
+}
+
+// The words behind the options; --help is printed here (nothing then).
+StatusOr<std::optional<std::vector<std::string>>> Parse(const CommandSpec& spec, const std::vector<std::string>& words) {
+  ASSIGN_OR_RETURN(Parsed parsed, ParseOptions(spec, words));
+  if (parsed.help) {
+    std::fputs(HelpText(spec).c_str(), stdout);
+    return std::nullopt;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> rest, TakeLaterOptions(spec, parsed));
+  return rest;
+}
+
+Setter AppendIds(std::vector<pid_t>* out) {
+  return [out](std::string_view v) -> Status {
+    for (std::string_view piece : Split(v, ',')) {
+      ASSIGN_OR_RETURN(uint64_t id, ParseUint(piece));
+      if (id < 1 || id > INT32_MAX) return InvalidArgument("'" + EscapeForTerminal(piece) + "' is no process");
+      out->push_back(static_cast<pid_t>(id));
+    }
+    return OkStatus();
+  };
+}
+
+}  // namespace
+
+StatusOr<int> RunLatencyReport(const std::vector<std::string>& words) {
+  Forms forms;
+  CommandSpec spec{.name = "latency report", .summary = "read a result of brink latency or cyclictest again", .usage = "[options] FILE",
+                   .examples = {{"brink latency report run.json", "what --save kept"}, {"brink latency report --plot x.svg cyclictest.txt", "cyclictest's own output, text or JSON"}}};
+  AddForms(&forms, &spec.options);
+  ASSIGN_OR_RETURN(auto files, Parse(spec, words));
+  if (!files) return kDone;
+  if (files->size() != 1) return InvalidArgument("give one file: brink latency report FILE");
+  ASSIGN_OR_RETURN(std::string text, ReadFile((*files)[0], 1u << 30));
+  auto document = latency::ParseAny(text);
+  if (!document.ok()) return FailedPrecondition((*files)[0] + ": " + Message(document.status()));
+  return Print(forms, *document);
+}
+
+StatusOr<int> RunLatencyWatch(const std::vector<std::string>& words, const std::string& command_line) {
+  Forms forms;
+  latency::WatchOptions options;
+  uint64_t duration = 0, above = 1'000'000, block = 1'000'000;
+  CommandSpec spec{
+      .name = "latency watch", .summary = "wake-up latency of threads that do their own work", .usage = "-p PID | -t TID | --container NAME | -a",
+      .description = "From sched_waking to the switch-in, and waits in a futex; what took longer than the limits is explained.",
+      .options = {{.letter = 'p', .name = "pid", .value = Value::kRequired, .meta = "PID", .help = "All threads of these processes.", .set = AppendIds(&options.processes)},
+                  {.letter = 't', .name = "tid", .value = Value::kRequired, .meta = "TID", .help = "These threads.", .set = AppendIds(&options.threads)},
+                  {.name = "container", .value = Value::kRequired, .meta = "NAME", .help = "The processes of a container: id, name, pod.", .set = StoreString(&options.container)},
+                  {.letter = 'a', .name = "all", .help = "Every thread but brink's.", .set = StoreFlag(&options.all)},
+                  {.letter = 'D', .name = "duration", .value = Value::kRequired, .meta = "TIME", .help = "End after this; without it with the processes, or by Ctrl-C.", .set = StoreDuration(&duration, 1'000'000'000)},
+                  {.name = "above", .value = Value::kRequired, .meta = "US", .help = "Explain wake-ups later than this; 1000 without it.", .set = StoreDuration(&above, 1000)},
+                  {.name = "blocked-above", .value = Value::kRequired, .meta = "US", .help = "Explain waits in a futex longer than this; 1000 without it, 0 none.", .set = StoreDuration(&block, 1000)}},
+      .examples = {{"brink latency watch -p $(pidof nginx) -D 60", "who kept nginx waiting"}, {"brink latency watch -a --above 5000 -D 10", "every late thread of the machine"}}};
+  AddForms(&forms, &spec.options);
+  ASSIGN_OR_RETURN(auto rest, Parse(spec, words));
+  if (!rest) return kDone;
+  if (!rest->empty()) return InvalidArgument("'" + EscapeForTerminal((*rest)[0]) + "' is no option");
+  options.duration_ns = static_cast<int64_t>(duration);
+  options.limit_ns = static_cast<int64_t>(above);
+  options.block_limit_ns = static_cast<int64_t>(block);
+  options.command_line = command_line;
+  ASSIGN_OR_RETURN(Document document, latency::RunWatch(options));
+  return Print(forms, document);
+}
+
+StatusOr<int> RunLatencyBusy(const std::vector<std::string>& words, const std::string& command_line) {
+  Forms forms;
+  latency::BusyOptions options;
+  uint64_t duration = 60'000'000'000, gap = 1000, priority = 0, above = 100'000;
+  CommandSpec spec{
+      .name = "latency busy", .summary = "time stolen from a busy loop on each CPU", .usage = "[options]",
+      .description = "A thread a CPU reads the clock without pause; each gap is time that something took: an interrupt, another task,\nthe hypervisor, firmware. Ctrl-C ends it.",
+      .options = {{.letter = 'C', .name = "cpus", .value = Value::kRequired, .meta = "CPUS", .help = "CPUs to keep busy; all allowed ones without it.", .set = StoreString(&options.cpus)},
+                  {.letter = 'D', .name = "duration", .value = Value::kRequired, .meta = "TIME", .help = "60 s without it.", .set = StoreDuration(&duration, 1'000'000'000)},
+                  {.letter = 'f', .name = "rtprio", .value = Value::kRequired, .meta = "PRIO", .help = "SCHED_FIFO priority. A CPU kept busy by it is lost to everything below.", .set = StoreUint(&priority, 1, 99)},
+                  {.name = "gap", .value = Value::kRequired, .meta = "TIME", .help = "Shortest gap that counts (a bare number is us); 1 us without it.", .set = StoreDuration(&gap, 1000)},
+                  {.name = "blame", .value = Value::kOptional, .meta = "US", .help = "Explain gaps longer than US (100 without it).", .set = [&](std::string_view v) -> Status {
+                     options.blame = true;
+                     if (v.empty()) return OkStatus();
+                     ASSIGN_OR_RETURN(above, ParseDurationNs(v, 1000));
+                     return OkStatus();
+                   }}},
+      .examples = {{"brink latency busy -C 1 -D 10 --blame", "who takes time from CPU 1"}}};
+  AddForms(&forms, &spec.options);
+  ASSIGN_OR_RETURN(auto rest, Parse(spec, words));
+  if (!rest) return kDone;
+  if (!rest->empty()) return InvalidArgument("'" + EscapeForTerminal((*rest)[0]) + "' is no option");
+  options.duration_ns = static_cast<int64_t>(duration);
+  options.gap_ns = static_cast<int64_t>(gap);
+  options.priority = static_cast<int>(priority);
+  options.limit_ns = static_cast<int64_t>(above);
+  options.command_line = command_line;
+  ASSIGN_OR_RETURN(Document document, latency::RunBusy(options));
+  return Print(forms, document);
+}
+
+}  // namespace brink::cli

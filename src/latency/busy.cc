@@ -1,0 +1,197 @@
+#include "latency/busy.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <thread>
+
+#include <absl/strings/str_format.h>
+
+#include "latency/blame_session.h"
+#include "latency/clock.h"
+#include "latency/cpu_set.h"
+#include "latency/scheduler.h"
+
+namespace brink::latency {
+namespace {
+
+// The cheapest clock of the CPU and its length of a tick.
+uint64_t Ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return static_cast<uint64_t>(NowNs(CLOCK_MONOTONIC));
+#endif
+}
+
+double NsPerTick() {
+#if defined(__x86_64__)
+  int64_t ns = NowNs(CLOCK_MONOTONIC);
+  uint64_t ticks = Ticks();
+  while (NowNs(CLOCK_MONOTONIC) - ns < 50'000'000) continue;
+  int64_t ns_end = NowNs(CLOCK_MONOTONIC);
+  return static_cast<double>(ns_end - ns) / static_cast<double>(Ticks() - ticks);
+#else
+  return 1;
+#endif
+}
+
+class BusyThread {
+ public:
+  BusyThread(const BusyOptions& options, int cpu, double ns_per_tick, BlameSession* blame, std::atomic<bool>* stop)
+      : options_(options), ns_per_tick_(ns_per_tick), blame_(blame), stop_(stop) {
+    result_.cpu = cpu;
+  }
+  void Start() { thread_ = std::thread([this] { Body(); }); }
+  void Join() { thread_.join(); }
+  const std::string& failed() const { return failed_; }
+  ThreadResult TakeResult(int index) {
+    result_.index = index;
+    result_.cycles = result_.values.total();
+    return std::move(result_);
+  }
+
+ private:
+  void Body() {
+    ::pthread_setname_np(::pthread_self(), "brink-busy");
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(result_.cpu), &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) {
+      failed_ = absl::StrFormat("CPU %d cannot be used", result_.cpu);
+      return;
+    }
+    if (options_.priority) {
+      Status status = SetScheduler({.policy = Policy::kFifo, .priority = options_.priority});
+      if (!status.ok()) result_.refused = Message(status);
+      else result_.policy = Policy::kFifo, result_.priority = options_.priority;
+    }
+    result_.tid = static_cast<pid_t>(::syscall(SYS_gettid));
+    if (blame_) Register();
+    Loop();
+  }
+
+  // The kernel's side counts waits of a thread that was woken once; this one never sleeps.
+  void Register() {
+    auto index = blame_->bpf().Register(result_.tid);
+    if (!index.ok()) return;
+    slot_ = &blame_->bpf().slot(*index);
+    slot_->waking = slot_->first_in = slot_->last_in = 1;
+    slot_->limit = 0;
+    __atomic_store_n(&slot_->deadline, 1, __ATOMIC_RELEASE);
+  }
+
+  void Loop() {
+    const auto least = static_cast<uint64_t>(static_cast<double>(options_.gap_ns) / ns_per_tick_);
+    uint64_t last = Ticks();
+    while (!stop_->load(std::memory_order_relaxed)) {
+      uint64_t now = Ticks();
+      if (now - last >= least) {
+        Gap(static_cast<int64_t>(static_cast<double>(now - last) * ns_per_tick_));
+        now = Ticks();  // what counting took is ours
+      }
+      last = now;
+    }
+  }
+
+  void Gap(int64_t ns) {
+    result_.values.Add(ns);
+    ++gaps_;
+    if (!slot_) return;
+    brink_lat_slot seen = *slot_;
+    uint64_t waited = seen.wait - wait_before_;
+    wait_before_ = seen.wait;
+    if (ns <= options_.limit_ns) return;
+    int64_t end = NowNs(CLOCK_MONOTONIC), start = end - ns;
+    seen.waking = static_cast<uint64_t>(start);
+    seen.irq = 0;
+    seen.wait = waited;
+    seen.blocked = 0;
+    seen.first_in = waited ? seen.last_in : seen.waking;
+    seen.last_in = seen.first_in;
+    seen.in_cpu = seen.waking_cpu = static_cast<uint32_t>(result_.cpu);
+    blame_->Submit(seen, start, end, gaps_, result_.tid, result_.policy);
+  }
+
+  const BusyOptions& options_;
+  double ns_per_tick_;
+  BlameSession* blame_;
+  std::atomic<bool>* stop_;
+  brink_lat_slot* slot_ = nullptr;
+  uint64_t wait_before_ = 0, gaps_ = 0;
+  ThreadResult result_;
+  std::string failed_;
+  std::thread thread_;
+};
+
+// Until the duration or a signal.
+std::string Wait(int64_t duration_ns, int signals, BlameSession* blame) {
+  int64_t end = NowNs(CLOCK_MONOTONIC) + duration_ns;
+  while (true) {
+    struct pollfd wait = {signals, POLLIN, 0};
+    if (::poll(&wait, 1, 10) > 0) return "signal";
+    if (blame) blame->Tick();
+    if (NowNs(CLOCK_MONOTONIC) >= end) return "duration";
+  }
+}
+
+}  // namespace
+
+StatusOr<Document> RunBusy(const BusyOptions& options) {
+  std::vector<int> cpus = AllowedCpus();
+  if (!options.cpus.empty()) {
+    ASSIGN_OR_RETURN(cpus, ParseCpuSet(options.cpus, OnlineCpus(), AllowedCpus()));
+  }
+  std::unique_ptr<BlameSession> blame;
+  if (options.blame) {
+    ASSIGN_OR_RETURN(blame, BlameSession::Start({.limit_ns = options.limit_ns}));
+  }
+  sigset_t set, old;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, &old);
+  UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  double ns_per_tick = NsPerTick();
+  std::atomic<bool> stop{false};
+  Document document;
+  document.kind = "busy";
+  Result& result = document.result;
+  result.clock = "tsc";
+  result.command_line = options.command_line;
+  result.start_mono_ns = NowNs(CLOCK_MONOTONIC);
+  result.start_wall_ns = NowNs(CLOCK_REALTIME);
+  std::vector<std::unique_ptr<BusyThread>> threads;
+  for (int cpu : cpus) threads.push_back(std::make_unique<BusyThread>(options, cpu, ns_per_tick, blame.get(), &stop));
+  for (auto& thread : threads) thread->Start();
+  result.ended_by = Wait(options.duration_ns, signals.get(), blame.get());
+  stop = true;
+  for (auto& thread : threads) thread->Join();
+  ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  result.elapsed_ns = NowNs(CLOCK_MONOTONIC) - result.start_mono_ns;
+  result.end_wall_ns = NowNs(CLOCK_REALTIME);
+  for (size_t i = 0; i < threads.size(); ++i) {
+    if (!threads[i]->failed().empty()) return FailedPrecondition(threads[i]->failed());
+    result.threads.push_back(threads[i]->TakeResult(static_cast<int>(i)));
+    const ThreadResult& cpu = result.threads.back();
+    result.notices.push_back(absl::StrFormat("CPU %d: %.3f %% stolen, %.1f gaps a second", cpu.cpu, cpu.values.sum() * 100 / static_cast<double>(result.elapsed_ns),
+                                             static_cast<double>(cpu.cycles) * 1e9 / static_cast<double>(result.elapsed_ns)));
+    if (!cpu.refused.empty()) result.notices.push_back(cpu.refused);
+  }
+  if (blame) {
+    blame->Tick();
+    document.spikes = blame->TakeReports();
+    document.tail_paths = FoldPaths(document.spikes);
+    for (std::string& notice : blame->Notices()) result.notices.push_back(std::move(notice));
+  }
+  return document;
+}
+
+}  // namespace brink::latency
