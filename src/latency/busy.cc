@@ -137,7 +137,8 @@ std::string Wait(int64_t duration_ns, int signals, BlameSession* blame) {
   int64_t end = NowNs(CLOCK_MONOTONIC) + duration_ns;
   while (true) {
     struct pollfd wait = {signals, POLLIN, 0};
-    if (::poll(&wait, 1, 10) > 0) return "signal";
+    struct signalfd_siginfo taken;  // read, or it would end us when the mask is put back
+    if (::poll(&wait, 1, 10) > 0 && ::read(signals, &taken, sizeof taken) > 0) return "signal";
     if (blame) blame->Tick();
     if (NowNs(CLOCK_MONOTONIC) >= end) return "duration";
   }

@@ -76,7 +76,8 @@ class Watch {
       ::poll(wait, 2, 50);
       ring_buffer__consume(ring_);
       int64_t now = NowNs(CLOCK_MONOTONIC);
-      if (wait[0].revents) why = "signal";
+      struct signalfd_siginfo taken;  // read, or it would end us when the mask is put back
+      if (wait[0].revents && ::read(signals, &taken, sizeof taken) > 0) why = "signal";
       else if (options_.duration_ns && now - start >= options_.duration_ns) why = "duration";
       else if (!options_.container.empty()) RETURN_IF_ERROR(Choose());
       else if (!options_.all && Gone()) why = "exit";

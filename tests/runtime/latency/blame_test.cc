@@ -1,7 +1,6 @@
 // Late wake-ups of known cause, twenty of each: at least nineteen must be blamed rightly. Only wake-ups that overlap an
 // injected stretch of time are judged, so other load of the machine does not matter; nothing is said about how late they
 // are, except that five milliseconds are well above the limit.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <fstream>
 
@@ -97,7 +97,7 @@ class Blame : public testing::Test {
     bool measuring = false;
     for (int i = 0; i < 2000 && !measuring; ++i) {
       ::usleep(5000);
-      measuring = CountThreads(brink.pid()) >= 2;
+      measuring = HasThread(brink.pid(), "brink-latency\n");
     }
     ASSERT_TRUE(measuring) << Text("out");
     std::vector<std::string> inject = {INJECT, kind, Number(kSpikes), Number(cpu_), dir_.File("times")};
@@ -134,17 +134,13 @@ class Blame : public testing::Test {
     return off <= std::max<int64_t>(spike.lateness_ns / 10, 20'000) && spike.parts.sum() == spike.lateness_ns;
   }
 
-  static int CountThreads(pid_t pid) {
-    int count = 0;
-    DIR* dir = ::opendir(("/proc/" + Number(pid) + "/task").c_str());
-    if (!dir) return 0;
-    while (struct dirent* entry = ::readdir(dir)) {
-      if (entry->d_name[0] == '.') continue;
-      auto comm = ReadFile("/proc/" + Number(pid) + "/task/" + entry->d_name + "/comm", 64);
-      if (comm.ok() && *comm == "brink-latency\n") count += 2;
+  static bool HasThread(pid_t pid, const std::string& name) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + Number(pid) + "/task", error)) {
+      auto comm = ReadFile(entry.path().string() + "/comm", 64);
+      if (comm.ok() && *comm == name) return true;
     }
-    ::closedir(dir);
-    return count;
+    return false;
   }
 
   std::string Text(const char* name) {
@@ -232,6 +228,79 @@ TEST_F(Blame, MemoryPressureIsSeen) {
   Measure("reclaim", {"-p", "50", "-m", "-i", "100"}, {}, [&] { group.Join(); }, {file, group.path()});
   if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_GE(Right([&](const SpikeReport& s) { return s.cause == Cause::kReclaim && s.subject == InjectorName(); }), kRight) << wrong_;
+}
+
+// Descriptors of a process that link to something named `kind`.
+int CountFds(pid_t pid, const std::string& kind) {
+  int count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + Number(pid) + "/fd", error)) {
+    std::error_code gone;
+    count += std::filesystem::read_symlink(entry.path(), gone).string().find(kind) != std::string::npos;
+  }
+  return count;
+}
+
+class WatchBlame : public Blame {
+ protected:
+  void MeasureHolder(const std::string& kind) {
+    int pipe[2];
+    ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+    Process injector({INJECT, kind, Number(kSpikes), Number(cpu_), dir_.File("times")}, dir_.File("inject"), [&] { ::dup2(pipe[0], 0); });
+    long waiter = 0, holder = 0;
+    for (int i = 0; i < 4000 && !holder; ++i) {
+      ::usleep(5000);
+      std::sscanf(Text("inject").c_str(), "waiter %ld holder %ld", &waiter, &holder);
+    }
+    ASSERT_NE(holder, 0) << Text("inject");
+    Process brink({BrinkBinary(), "latency", "watch", "-t", Number(waiter), "--blocked-above", "3000", "--save", dir_.File("r")}, dir_.File("out"));
+    // The ring's epoll is made when everything is attached.
+    for (int i = 0; i < 4000 && CountFds(brink.pid(), "eventpoll") == 0; ++i) ::usleep(5000);
+    ASSERT_GT(CountFds(brink.pid(), "eventpoll"), 0) << Text("out");
+    ASSERT_EQ(::write(pipe[1], "\n", 1), 1);
+    ASSERT_EQ(injector.End(0), 0) << Text("inject");
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    ASSERT_EQ(brink.End(SIGTERM), 0) << Text("out");
+    auto document = ParseResultJson(*ReadFile(dir_.File("r")));
+    ASSERT_TRUE(document.ok()) << document.status();
+    document_ = std::move(*document);
+    holder_ = "holder (pid " + Number(holder) + ")";
+  }
+  bool NamesHolder(const SpikeReport& spike) const {
+    return spike.cause == Cause::kLockHolder && spike.subject == holder_ && spike.verdict.find("stopped (SIGSTOP)") != std::string::npos;
+  }
+  std::string holder_;
+};
+
+TEST_F(WatchBlame, TheStoppedHolderOfAMutexIsNamed) {
+  MeasureHolder("mutex");
+  if (IsSkipped() || HasFatalFailure()) return;
+  EXPECT_GE(Right([&](const SpikeReport& s) { return NamesHolder(s); }), kRight) << wrong_;
+}
+
+TEST_F(WatchBlame, TheStoppedHolderOfAPriorityInheritingMutexIsNamed) {
+  MeasureHolder("pi-mutex");
+  if (IsSkipped() || HasFatalFailure()) return;
+  EXPECT_GE(Right([&](const SpikeReport& s) { return NamesHolder(s); }), kRight) << wrong_;
+}
+
+TEST_F(Blame, BusyLoopsSeeWhoTookTheirTime) {
+  Process brink({BrinkBinary(), "latency", "busy", "-C", Number(cpu_), "-D", "600", "-f", "50", "--blame=300", "--save", dir_.File("r")}, dir_.File("out"));
+  bool measuring = false;
+  for (int i = 0; i < 4000 && !measuring; ++i) {
+    ::usleep(5000);
+    measuring = HasThread(brink.pid(), "brink-busy\n");
+  }
+  ASSERT_TRUE(measuring) << Text("out");
+  Process injector({INJECT, "busy", Number(kSpikes), Number(cpu_), dir_.File("times")}, dir_.File("inject"));
+  injector_ = injector.pid();
+  ASSERT_EQ(injector.End(0), 0) << Text("inject");
+  ASSERT_EQ(brink.End(SIGTERM), 0) << Text("out");
+  auto document = ParseResultJson(*ReadFile(dir_.File("r")));
+  ASSERT_TRUE(document.ok()) << document.status();
+  document_ = std::move(*document);
+  EXPECT_GE(Right([&](const SpikeReport& s) { return s.cause == Cause::kTask && s.subject == InjectorName(); }), kRight) << wrong_;
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ void HeldMutex(int count, int cpu, const Log& log, bool inherit) {
   }
   std::printf("waiter %d holder %d\n", waiter, holder);
   std::fflush(stdout);
-  SleepNs(1000 * kMs);  // for the observer to attach
+  std::getchar();  // until the observer has attached
   Fifo(70);
   for (int i = 0; i < count; ++i) {
     shared->go = 1;
