@@ -73,6 +73,8 @@ class Stepper {
       pid_ = -1;
       return Unavailable("cannot trace " + options_.command[0]);
     }
+    // It never ends by itself: not beyond a test that was killed.
+    ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL);
     return OkStatus();
   }
 
