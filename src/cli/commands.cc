@@ -2,11 +2,13 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
 #include "cli/command_list.inc"
+#include "cli/manual.h"
 #include "cli/version.h"
 
 namespace brink::cli {
@@ -53,6 +55,21 @@ int UnknownCommand(std::string_view name) {
   return kUsage;
 }
 
+// brink man | completions SHELL: made of all tables together. Nothing for other words.
+std::optional<StatusOr<std::string>> Manual(std::span<const std::string> argv) {
+  const bool man = argv[1] == "man" && argv.size() == 2;
+  if (!man && argv[1] != "completions") return std::nullopt;
+  std::vector<std::unique_ptr<Command>> commands;
+  std::vector<const CommandSpec*> specs;
+  for (const CommandEntry& entry : AllCommands()) {
+    commands.push_back(entry.make());
+    specs.push_back(&commands.back()->spec());
+  }
+  if (man) return ManOverview(specs);
+  if (argv.size() != 3) return InvalidArgument("say which: bash, zsh or fish");
+  return CompletionScript(argv[2], specs);
+}
+
 }  // namespace
 
 std::span<const CommandEntry> AllCommands() { return kCommands; }
@@ -86,6 +103,11 @@ int Main(std::span<const std::string> words) {
     if (!entry) return UnknownCommand(argv[2]);
     auto command = entry->make();
     std::fputs((argv[1] == "man" ? ManSource(command->spec()) : HelpText(command->spec())).c_str(), stdout);
+    return kDone;
+  }
+  if (auto text = Manual(argv)) {
+    if (!text->ok()) return Fail(argv[1], text->status());
+    std::fputs((*text)->c_str(), stdout);
     return kDone;
   }
   const CommandEntry* entry = Find(argv[1]);

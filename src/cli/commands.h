@@ -29,7 +29,7 @@ struct CommandEntry {
 std::span<const CommandEntry> AllCommands();
 
 // brink's whole main: picks the command, parses, runs, reports. Also `brink help NAME`, `brink --version`,
-// `brink man NAME` (scdoc source).
+// `brink man [NAME]` (scdoc source), `brink completions SHELL`.
 int Main(std::span<const std::string> argv);
 
 }  // namespace brink::cli

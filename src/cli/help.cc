@@ -17,7 +17,8 @@ std::string Label(const Option& option) {
   return label;
 }
 
-// scdoc gives `_` and `*` a meaning.
+}  // namespace
+
 std::string ScdocEscape(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -26,8 +27,6 @@ std::string ScdocEscape(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string HelpText(const CommandSpec& spec) {
   std::string out = absl::StrFormat("brink %s - %s\n\nUsage: brink %s %s\n", spec.name, spec.summary, spec.name, spec.usage);

@@ -63,6 +63,7 @@ StatusOr<Parsed> ParseOptions(const CommandSpec& spec, std::span<const std::stri
 // Texts made from the table.
 std::string HelpText(const CommandSpec& spec);
 std::string ManSource(const CommandSpec& spec);  // scdoc source of brink-NAME(1)
+std::string ScdocEscape(std::string_view text);  // what scdoc would give a meaning
 
 // Setters for the usual types.
 Setter StoreString(std::string* out);
