@@ -21,7 +21,11 @@ std::string Label(const Option& option) {
 
 std::string ScdocEscape(std::string_view text) {
   std::string out;
+  bool line_start = true;
   for (char c : text) {
+    if (line_start && c == ' ') continue;
+    if (line_start && (c == '-' || c == '.' || c == '|' || c == '!' || c == ';')) out += '\\';
+    line_start = c == '\n';
     if (c == '_' || c == '*' || c == '\\' || c == '#' || c == '[' || c == '~') out += '\\';
     out += c;
   }
