@@ -41,7 +41,7 @@ perfdata::EventSpec MakeFileEvent(const perf_event_attr& attr, std::string name,
   if (chains) event.attr.sample_type |= kSampleCallchain;
   if (cgroups) event.attr.sample_type |= kSampleCgroup;
   event.attr.flags |= kAttrSampleIdAll | kAttrMmap | kAttrMmap2 | kAttrComm | kAttrCommExec | kAttrTask | kAttrKsymbol |
-                      kAttrBpfEvent | kAttrUseClockid | kAttrBuildId;
+                      kAttrBpfEvent | kAttrUseClockid | kAttrBuildId | kAttrNamespaces | kAttrCgroup;
   // A pinned, inherited or disabled event is our way of recording, not the reader's business.
   event.attr.flags &= ~(kAttrDisabled | kAttrPinned | kAttrEnableOnExec);
   event.attr.clockid = CLOCK_MONOTONIC;

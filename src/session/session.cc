@@ -213,6 +213,7 @@ void Session::Synthesize(RecordSink& sink, uint64_t time_ns) {
   Synthesizer synth(sink);
   synth.Kernel();
   synth.BpfPrograms();
+  if (!mounts_.v2.empty()) synth.Cgroups(mounts_.v2);
   for (pid_t pid : KnownProcesses()) {
     // Before its exec the command is a copy of brink; readers that keep the first mapping of a file would keep ours.
     if (armed_ns_ == 0 && child_ && pid == child_->pid()) continue;

@@ -21,6 +21,7 @@ perf_event_attr DummyAttr() {
   attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
   attr.ksymbol = attr.bpf_event = 1;
   attr.cgroup = 1;
+  attr.namespaces = 1;
   attr.build_id = 1;
   attr.exclude_kernel = 0;
   attr.use_clockid = 1;

@@ -3,7 +3,10 @@
 #include <bpf/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -101,6 +104,39 @@ void Synthesizer::BpfPrograms() {
   }
 }
 
+void Synthesizer::Cgroups(const std::string& mount_point) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  size_t count = 0;
+  auto put = [&](const fs::path& folder) {
+    struct stat status;
+    if (stat(folder.c_str(), &status) != 0) return;
+    std::string path = folder.string().substr(mount_point.size());
+    Put(encoder_.Cgroup(scratch_, status.st_ino, path.empty() ? "/" : path, {}));
+  };
+  put(mount_point);
+  fs::recursive_directory_iterator at(mount_point, fs::directory_options::skip_permission_denied, error), end;
+  for (; !error && at != end && count < kMostCgroups; at.increment(error)) {
+    std::error_code gone;
+    if (!at->is_directory(gone)) continue;
+    put(at->path());
+    ++count;
+  }
+}
+
+void Synthesizer::PutNamespaces(pid_t pid, const perfdata::SampleId& id) {
+  // In the order of the kernel's NET_NS_INDEX and so on.
+  static constexpr const char* kNames[] = {"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"};
+  std::vector<uint64_t> pairs;
+  for (const char* name : kNames) {
+    struct stat status = {};
+    if (stat(("/proc/" + std::to_string(pid) + "/ns/" + name).c_str(), &status) != 0) return;
+    pairs.push_back(status.st_dev);
+    pairs.push_back(status.st_ino);
+  }
+  Put(encoder_.Namespaces(scratch_, static_cast<uint32_t>(pid), static_cast<uint32_t>(pid), pairs, id));
+}
+
 void Synthesizer::Process(pid_t pid, uint64_t time_ns) {
   auto stat = ReadTaskStat(pid);
   if (!stat.ok()) return;
@@ -117,9 +153,10 @@ void Synthesizer::Process(pid_t pid, uint64_t time_ns) {
     Put(encoder_.Comm(scratch_, tgid, tid, thread_stat->comm, false, id));
   }
   if (stat->kernel_thread) return;
+  id.tid = tgid;
+  PutNamespaces(pid, id);
   auto maps = ReadMaps(pid);
   if (!maps.ok()) return;
-  id.tid = tgid;
   for (const Mapping& map : *maps) {
     if (!map.executable || map.path == "[vsyscall]") continue;
     std::string build_id = BuildIdOf(pid, map), name = NameOf(map);

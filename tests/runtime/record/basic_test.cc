@@ -60,6 +60,26 @@ TEST(Record, EveryThreadOfTheCommandIsSampled) {
   EXPECT_EQ(busy, 2u);
 }
 
+// What existed before the recording, and what begins in it: perf names both.
+TEST(Record, NamespacesAndCgroupsAreInTheFile) {
+  SKIP_UNLESS("bpf.perf_event");
+  if (!HasProgram("perf") || !HasProgram("unshare")) GTEST_SKIP() << "needs perf and unshare";
+  TempDir dir;
+  // A process that comes into a new namespace while it is recorded.
+  auto recording = RecordInto(dir.path(), With({"--source", "none", "-F", "500", "-o", dir.File("x.data")}, {"unshare", "--uts", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"}));
+  if (recording.process.err.find("unshare failed") != std::string::npos) GTEST_SKIP() << "needs the right to make a namespace";
+  ASSERT_EQ(recording.process.status, 0) << recording.process.err;
+  auto spaces = testing_support::Run({"perf", "script", "-i", dir.File("x.data"), "--show-namespace-events"});
+  EXPECT_EQ(spaces.err, "");
+  EXPECT_THAT(spaces.out, HasSubstr("PERF_RECORD_NAMESPACES"));
+  EXPECT_THAT(spaces.out, HasSubstr("uts: "));
+  auto groups = testing_support::Run({"perf", "script", "-i", dir.File("x.data"), "--show-cgroup-events"});
+  EXPECT_EQ(groups.err, "");
+  if (access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0) {
+    EXPECT_THAT(groups.out, HasSubstr("PERF_RECORD_CGROUP"));
+  }
+}
+
 TEST(Record, PerfReadsTheStreamWithoutAWarning) {
   SKIP_UNLESS("bpf.perf_event");
   if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
