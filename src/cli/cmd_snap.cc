@@ -130,6 +130,11 @@ class SnapCommand : public Command {
       for (const StatLine& line : result.stats) {
         if (!line.text.empty()) std::fprintf(stderr, "%s\n", EscapeForTerminal(line.text).c_str());
       }
+      for (size_t i = 0; i < static_cast<size_t>(LossCause::kCount); ++i) {
+        const auto cause = static_cast<LossCause>(i);
+        const uint64_t records = IsSampleLoss(cause) ? result.books.of(cause).records : 0;
+        if (records) std::fprintf(stderr, "lost %llu: %s\n", static_cast<unsigned long long>(records), LossCauseName(cause));
+      }
       std::fprintf(stderr, "%s\n", absl::StrFormat("captured %d, lost %d, detached in %s", result.captures, lost, FormatDuration(result.detach_ns)).c_str());
     }
     if (!result.consumer.ok()) return result.command_status ? kBrinkFailed : kFailed;

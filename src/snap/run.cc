@@ -216,6 +216,10 @@ StatusOr<RunResult> Run(RunRequest request) {
   spec.target = request.target;
   spec.target.run_cgroup = TargetSpec::Group::kOff;  // triggers are filtered by the task set
   spec.command_stdout_to_stderr = request.output == "-";
+  // Naming the first capture may read hundreds of megabytes of debug information, and each round of 0.1 s takes a buffer:
+  // enough for half a minute, small ones.
+  spec.buffers = 256;
+  spec.buffer_size = 256 << 10;
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec, std::move(made), consumer));
   RunResult result;
   Status armed = session->Arm();
