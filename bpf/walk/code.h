@@ -24,10 +24,9 @@ WALK_INLINE int walk_miss(struct brink_walk *w, __u32 reason, __u32 slot, __u64 
  */
 WALK_INLINE int walk_live_line(struct brink_walk *w, __u64 start)
 {
-	__u32 i = (start >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2;
-	__u64 tag = start | w->gen;
+	__u32 i = walk_present(w, start | w->gen);
 
-	if (walk_unlikely((w->mem[i].tag == tag && w->mem[i].dirty) || (w->mem[i + 1].tag == tag && w->mem[i + 1].dirty)))
+	if (walk_unlikely(i < BRINK_WALK_LINES) && walk_line_at(w, i)->dirty)
 		return walk_stop(w, BRINK_STOP_CODE_CHANGED);
 	if (walk_unlikely(w->proc.nr_ranges && walk_range(w, start))) {
 		w->fault_address = start;
@@ -59,10 +58,13 @@ WALK_INLINE void walk_mark_valid(struct brink_walk *w, const struct brink_walk_p
 
 	v->line = line;
 	v->address = start | w->gen;
-	w->code_pages |= 1ull << (start >> 12 & 63);
 	w->validated++;
-	if (!p->used)
-		((struct brink_walk_page *)p)->used = 1;
+	/* Once a page and walk: the mark lies far from the code. */
+	if (!(w->code_pages >> (start >> 12 & 63) & 1)) {
+		w->code_pages |= 1ull << (start >> 12 & 63);
+		if (!p->used)
+			((struct brink_walk_page *)p)->used = 1;
+	}
 }
 
 WALK_INLINE __u32 walk_entry(const struct brink_walk_page *p, __u64 ip)

@@ -28,6 +28,20 @@ static inline __attribute__((always_inline)) __u64 brink_walk_line_hash(const __
 	return a ^ a >> 32;
 }
 
+/*
+ * First way of the two sets of `sets` (a power of two, two ways each) where the line of an address may be. Folded, so that
+ * arrays a power of two apart do not meet; the second choice scatters what meets in the first.
+ */
+static inline __attribute__((always_inline)) __u32 brink_walk_set(__u64 address, __u32 sets)
+{
+	return (__u32)((address >> 6 ^ address >> 13 ^ address >> 21) & (sets - 1)) * 2;
+}
+
+static inline __attribute__((always_inline)) __u32 brink_walk_other_set(__u64 address, __u32 sets)
+{
+	return (__u32)((address >> 6) * BRINK_WALK_HASH_K1 >> 40 & (sets - 1)) * 2;
+}
+
 #ifndef __bpf__
 /* Of any bytes, with a seed: user space names whole pages by two of these. */
 static inline __u64 brink_walk_bytes_hash(const void *bytes, __u64 size, __u64 seed)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Memory of a walk: a two-way cache of 64-byte lines that holds the walk's stores as well. A dirty line is never given up. */
+/*
+ * Memory of a walk: a cache of 64-byte lines that holds the walk's stores as well. A dirty line is never given up. Lines
+ * are found through a table, where each has two ways in its own set and two in another ("stray") when those are taken.
+ */
 #ifndef BRINK_WALK_MEMORY_H_
 #define BRINK_WALK_MEMORY_H_
 
 #include "walk/access.h"
+#include "walk/hash.h"
 
 #define WALK_LINE_NONE BRINK_WALK_LINES
+#define WALK_SETS (BRINK_WALK_LINES / 2)
 
 /* Bit per byte -> 0xff per byte, eight at a time. */
 WALK_INLINE __u64 walk_expand(__u64 bits)
@@ -45,50 +50,114 @@ WALK_INLINE __u32 walk_range(const struct brink_walk *w, __u64 address)
 	return kind;
 }
 
+/* Way i of the table has the line of `tag`; what is no user address fits nothing. */
+WALK_INLINE int walk_is_at(const struct brink_walk *w, __u32 i, __u64 tag)
+{
+	return !((w->where[i & (BRINK_WALK_LINES - 1)] ^ tag) << (64 - BRINK_WALK_TAG_BITS) | tag >> BRINK_WALK_TAG_BITS);
+}
+
+WALK_INLINE __u32 walk_line_of_way(const struct brink_walk *w, __u32 i)
+{
+	return w->where[i & (BRINK_WALK_LINES - 1)] >> BRINK_WALK_TAG_BITS;
+}
+
+/* A way of set i that is empty (`clean` 0), or whose line may be given up (1). BRINK_WALK_LINES: none. */
+WALK_INLINE __u32 walk_free_way(struct brink_walk *w, __u32 i, __u32 clean)
+{
+	__u32 k;
+
+	for (k = 0; k < 2; k++, i++) {
+		if (clean ? !walk_line_at(w, walk_line_of_way(w, i))->dirty
+			  : (w->where[i & (BRINK_WALK_LINES - 1)] & BRINK_WALK_TAG_GEN) != w->gen)
+			return i;
+	}
+	return BRINK_WALK_LINES;
+}
+
+/* The way for a line that is to come. BRINK_WALK_LINES: all that could be given up are dirty. */
+WALK_INLINE __u32 walk_choose(struct brink_walk *w, __u64 address)
+{
+	__u32 own = brink_walk_set(address, WALK_SETS), other, i = BRINK_WALK_LINES;
+
+	if (walk_likely(w->nr_lines < BRINK_WALK_LINES))
+		i = walk_free_way(w, own, 0);
+	if (walk_likely(i < BRINK_WALK_LINES))
+		return i;
+	w->strays = 1;
+	other = brink_walk_other_set(address, WALK_SETS);
+	if (w->nr_lines < BRINK_WALK_LINES)
+		i = walk_free_way(w, other, 0);
+	else if (walk_free_way(w, own, 0) < BRINK_WALK_LINES || walk_free_way(w, other, 0) < BRINK_WALK_LINES)
+		return BRINK_WALK_LINES;	/* empty ways, but no line for them */
+	if (i < BRINK_WALK_LINES)
+		return i;
+	i = walk_free_way(w, own, 1);
+	return i < BRINK_WALK_LINES ? i : walk_free_way(w, other, 1);
+}
+
+/* The line of a tag outside its own set, or BRINK_WALK_LINES. */
+WALK_INLINE __u32 walk_stray(const struct brink_walk *w, __u64 tag)
+{
+	__u32 i;
+
+	if (walk_likely(!w->strays))
+		return BRINK_WALK_LINES;
+	i = brink_walk_other_set(tag, WALK_SETS);
+	if (walk_is_at(w, i, tag))
+		return walk_line_of_way(w, i);
+	return walk_is_at(w, i + 1, tag) ? walk_line_of_way(w, i + 1) : BRINK_WALK_LINES;
+}
+
+/* The line of a tag if it is in, or BRINK_WALK_LINES. */
+WALK_INLINE __u32 walk_present(const struct brink_walk *w, __u64 tag)
+{
+	__u32 i = brink_walk_set(tag, WALK_SETS);
+
+	if (walk_is_at(w, i, tag))
+		return walk_line_of_way(w, i);
+	return walk_is_at(w, i + 1, tag) ? walk_line_of_way(w, i + 1) : walk_stray(w, tag);
+}
+
 /*
  * Brings the line of `address` in. Returns its index, or -1 with the reason in w->stop.
  */
 WALK_GLOBAL int walk_fill(struct brink_walk *w, __u64 address)
 {
-	__u32 i = (address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2, kind;
 	__u64 start = address & ~63ull, tag;
 	struct brink_walk_line *l;
+	__u32 way, i, kind;
 
 	if (!w)
 		return -1;
 	tag = start | (w->gen & BRINK_WALK_TAG_GEN);
-	if (w->mem[i].tag == tag)
+	i = walk_present(w, tag);
+	if (i < BRINK_WALK_LINES)
 		return i;
-	if (w->mem[i + 1].tag == tag)
-		return i + 1;
-	/* Way 0 is taken first, then the way that is clean; tags of other walks count as empty. */
-	if ((w->mem[i].tag & BRINK_WALK_TAG_GEN) == w->gen) {
-		__u32 second = (w->mem[i + 1].tag & BRINK_WALK_TAG_GEN) == w->gen;
-
-		if (!second || !w->mem[i + 1].dirty) {
-			i++;
-		} else if (w->mem[i].dirty) {
-			w->fault_address = address;
-			w->stop = BRINK_STOP_STORE_FULL;
-			return -1;
-		}
-	}
-	l = walk_line_at(w, i);
+	w->fault_address = address;
 	kind = walk_range(w, address);
 	if (kind == BRINK_RANGE_DEVICE) {
-		w->fault_address = address;
 		w->stop = BRINK_STOP_DEVICE_MEMORY;
 		return -1;
 	}
-	l->tag = 0;
-	if (WALK_READ(w, l->data, BRINK_WALK_LINE_SIZE, start)) {
-		w->fault_address = address;
+	way = walk_choose(w, address);
+	if (way >= BRINK_WALK_LINES) {
+		w->stop = BRINK_STOP_STORE_FULL;
+		return -1;
+	}
+	i = (w->where[way & (BRINK_WALK_LINES - 1)] & BRINK_WALK_TAG_GEN) == w->gen ? walk_line_of_way(w, way) : w->nr_lines;
+	l = walk_line_at(w, i);
+	/* A line that is given up for one that cannot be read is given up all the same. */
+	w->where[way & (BRINK_WALK_LINES - 1)] = 0;
+	if (address >> (BRINK_WALK_TAG_BITS - 1) || WALK_READ(w, l->data, BRINK_WALK_LINE_SIZE, start)) {
 		w->stop = BRINK_STOP_FAULT;
 		return -1;
 	}
 	l->known = kind == BRINK_RANGE_UNKNOWN ? 0 : ~0ull;
 	l->dirty = 0;
 	l->tag = tag;
+	w->where[way & (BRINK_WALK_LINES - 1)] = tag | (__u64)i << BRINK_WALK_TAG_BITS;
+	if (i == w->nr_lines)
+		w->nr_lines++;
 	w->fills++;
 	return i & (BRINK_WALK_LINES - 1);
 }
@@ -96,13 +165,13 @@ WALK_GLOBAL int walk_fill(struct brink_walk *w, __u64 address)
 /* Index of the line of `address`, filled when needed; -1 with the reason in w->stop. */
 WALK_INLINE int walk_line(struct brink_walk *w, __u64 address)
 {
-	__u32 i = (address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2;
+	__u32 i = brink_walk_set(address, WALK_SETS);
 	__u64 tag = (address & ~63ull) | w->gen;
 
-	if (walk_likely(w->mem[i].tag == tag))
-		return i;
-	if (w->mem[i + 1].tag == tag)
-		return i + 1;
+	if (walk_likely(walk_is_at(w, i, tag)))
+		return walk_line_of_way(w, i);
+	if (walk_is_at(w, i + 1, tag))
+		return walk_line_of_way(w, i + 1);
 	return walk_fill(w, address);
 }
 

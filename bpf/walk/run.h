@@ -12,8 +12,10 @@ WALK_GLOBAL int walk_forget(struct brink_walk *w)
 
 	if (!w)
 		return 1;
-	for (i = 0; i < BRINK_WALK_LINES; i++)
-		w->mem[i].tag = 0;
+	for (i = 0; i < BRINK_WALK_LINES; i++) {
+		w->where[i] = 0;
+		asm volatile("" : : : "memory");	/* there is no memset to call */
+	}
 	for (i = 0; i < BRINK_WALK_VALID; i++)
 		w->valid[i].address = 0;
 	for (i = 0; i < BRINK_WALK_XLAT_CACHE; i++)
@@ -51,6 +53,8 @@ WALK_INLINE void walk_begin(struct brink_walk *w, const struct brink_walk_config
 	w->code_pages = 0;
 	w->mm = 0;
 	w->denied = 0;
+	w->strays = 0;
+	w->nr_lines = 0;
 	for (i = BRINK_WREG_ZERO; i < BRINK_WREG_K0; i++) {
 		w->reg[i].val = 0;
 		w->reg[i].unk = i == BRINK_WREG_FS || i == BRINK_WREG_GS ? ~0ull : 0;

@@ -63,7 +63,7 @@ WALK_INLINE __u32 walk_shuffle_from(__u32 kind, __u32 j, __u32 imm, __u32 e)
 /* Byte j of a shuffle's result; its known bit goes to T0. A function of its own for the verifier's sake. */
 WALK_GLOBAL int walk_v_byte(struct brink_walk *w, const struct brink_uop *u, __u32 j)
 {
-	__u32 from, bi;
+	__u32 from, at, bi;
 	__u8 byte = 0;
 	__u64 k = 1, kb;
 
@@ -80,12 +80,16 @@ WALK_GLOBAL int walk_v_byte(struct brink_walk *w, const struct brink_uop *u, __u
 	} else {
 		from = walk_shuffle_from(u->aux, j, u->imm & 0xff, BRINK_V_ESIZE(u->imm));
 	}
+	/* The verifier of 6.1 must see the bound where it is used. */
+	at = from;
+	WALK_OPAQUE(at);
+	at &= 63;
 	if (from < WALK_FROM_B) {
-		byte = w->vreg[u->src2 & 31].data[from & 63];
-		k &= w->vknown[u->src2 & 31] >> (from & 63);
+		byte = w->vreg[u->src2 & 31].data[at];
+		k &= w->vknown[u->src2 & 31] >> at;
 	} else if (from < WALK_FROM_NONE) {
-		byte = w->vreg[bi].data[from & 63];
-		k &= kb >> (from & 63);
+		byte = w->vreg[bi].data[at];
+		k &= kb >> at;
 	}
 	w->scratch[j] = byte;
 	w->reg[BRINK_WREG_T0].val |= (k & 1) << j;

@@ -148,7 +148,7 @@ uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const u
   return *slot;
 }
 
-bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, std::vector<walk::WayOut>* ways) {
+bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool missed, std::vector<walk::WayOut>* ways) {
   uint16_t offset = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
   uint32_t slot = PageFor(asid, address, code);
   auto lifted = slot ? cache_.Lift(slot, offset, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
@@ -157,6 +157,13 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
     slot = PageFor(asid, address, code);
     if (slot) lifted = cache_.Lift(slot, offset, ways);
   }
+  // Where one walk came through, others come through the functions beside.
+  // In a cache that fills up only where it happened twice.
+  if (slot && missed && lifted.ok() && (slots_[slot].missed || cache_.room() > 0.5)) {
+    auto rest = cache_.LiftRest(slot);
+    if (!rest.ok()) lifted = rest;
+  }
+  if (slot && missed) slots_[slot].missed = true;
   if (slot) Publish(slot);
   walk::CodeCache::Stats cached = cache_.stats();
   MutexLock lock(mutex_);
@@ -175,15 +182,15 @@ void LiftService::LiftCode(const brink_miss& miss) {
   }
   std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
   std::vector<walk::WayOut> ways;
-  bool fresh = LiftAt(miss.asid, miss.address, code, &ways);
+  bool fresh = LiftAt(miss.asid, miss.address, code, true, &ways);
   if (!fresh) {
     MutexLock lock(mutex_);
     ++stats_.shared;
     return;
   }
   // A cache that fills up is for what walks really reach.
-  size_t free = slots_.size() - 1 - age_.size();
-  size_t ahead = free * 2 > slots_.size() ? options_.ahead_pages : free * 4 > slots_.size() ? options_.ahead_pages / 8 : 0;
+  double room = cache_.room();
+  size_t ahead = evicted_once_ ? 0 : room > 0.5 ? options_.ahead_pages : room > 0.25 ? options_.ahead_pages / 8 : 0;
   if (ahead > 0) LiftAhead(miss, std::move(ways), ahead);
 }
 
@@ -209,7 +216,7 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
     if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
     bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
     ways.clear();
-    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, &ways)) continue;
+    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, false, &ways)) continue;
     ++done;
     ++lifted;
     add(page, ways);
@@ -242,7 +249,7 @@ void LiftService::Publish(uint32_t slot) {
 // walks used since the last time get a second chance.
 void LiftService::Evict() {
   size_t count = std::max<size_t>(1, age_.size() / 4);
-  uint64_t evicted = 0;
+  std::vector<uint32_t> victims;
   for (size_t spared = 0, most = age_.size(); count > 0 && !age_.empty();) {
     uint32_t slot = age_.front();
     age_.pop_front();
@@ -263,13 +270,14 @@ void LiftService::Evict() {
     }
     if (auto it = by_content_.find(page.content); it != by_content_.end() && it->second == slot) by_content_.erase(it);
     page = {};
-    cache_.Unlink(slot);
-    ++evicted;
+    victims.push_back(slot);
   }
+  cache_.Unlink(victims);
+  evicted_once_ = true;
   // Else what was unlinked waits for the next batch.
   if (tables_.WaitForWalks()) cache_.Reclaim();
   MutexLock lock(mutex_);
-  stats_.evicted += evicted;
+  stats_.evicted += victims.size();
 }
 
 LiftStats LiftService::stats() const {

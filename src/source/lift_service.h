@@ -102,8 +102,9 @@ class LiftService {
   void Loop();
   void Vet(const brink_miss& miss);
   void LiftCode(const brink_miss& miss);
-  // Lifts at `address` with the page's bytes; the ways out of what is new go into `ways`. False: nothing was new.
-  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, std::vector<walk::WayOut>* ways);
+  // Lifts at `address` with the page's bytes, the whole page where a walk `missed` it; the ways out of what is new go into
+  // `ways`. False: nothing was new.
+  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool missed, std::vector<walk::WayOut>* ways);
   // Follows ways out through the process's memory while it lives: what a walk needs next is lifted before it misses.
   void LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most);
   uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code);
@@ -120,9 +121,11 @@ class LiftService {
     ContentKey content{};
     uint64_t lines = 0;  // bit: line is published
     bool used = false;
+    bool missed = false;  // a walk ended here
   };
   std::vector<Page> slots_;
   std::deque<uint32_t> age_;  // oldest first
+  bool evicted_once_ = false;
   absl::flat_hash_map<ContentKey, uint32_t> by_content_;
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_;  // hash -> slot
   absl::flat_hash_map<uint64_t, pid_t> judged_;         // asid -> tgid

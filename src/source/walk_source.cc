@@ -26,8 +26,8 @@
 namespace brink {
 namespace {
 
-// Shares of the code cache: a page costs 12.6 KB beside about 400 micro-ops of 32 bytes in hot code.
-constexpr double kPageShare = 0.5;
+// Shares of the code cache: a page costs 12.6 KB beside some 700 micro-ops of 32 bytes in hot code.
+constexpr double kPageShare = 0.36;
 // Lines of a page that hold lifted code, at the most in the mean.
 constexpr uint32_t kLinesPerPage = 44;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.

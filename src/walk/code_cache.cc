@@ -46,6 +46,12 @@ StatusOr<uint32_t> CodeCache::AddPage(const PageKey& key, std::span<const uint8_
   return slot;
 }
 
+double CodeCache::room() const {
+  const double pages = static_cast<double>(free_slots_.size()) / static_cast<double>(pages_.size());
+  const double uops = static_cast<double>(free_chunks_.size()) * BRINK_WALK_CHUNK / static_cast<double>(uops_.size());
+  return std::min(pages, uops);
+}
+
 uint32_t CodeCache::Find(const PageKey& key) const {
   auto it = by_key_.find(key);
   return it == by_key_.end() ? 0 : it->second;
@@ -100,14 +106,32 @@ void CollectWaysOut(const std::vector<Insn>& lifted, std::vector<WayOut>* ways) 
 
 }  // namespace
 
+std::span<const uint8_t> CodeCache::CodeOf(uint32_t slot) const {
+  static_assert(offsetof(brink_walk_page, tail) == offsetof(brink_walk_page, code) + BRINK_WALK_PAGE_SIZE);
+  return {reinterpret_cast<const uint8_t*>(&pages_[slot]) + offsetof(brink_walk_page, code),
+          BRINK_WALK_PAGE_SIZE + (slots_[slot].has_tail ? size_t{BRINK_WALK_TAIL} : 0)};
+}
+
 StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out) {
   if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE) return InvalidArgument("no such code page");
+  std::vector<Insn> lifted = lifter_.Page(CodeOf(slot), offset, slots_[slot].done);
+  if (ways_out) CollectWaysOut(lifted, ways_out);
+  return Place(slot, std::move(lifted));
+}
+
+StatusOr<uint32_t> CodeCache::LiftRest(uint32_t slot) {
+  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used) return InvalidArgument("no such code page");
+  Slot& s = slots_[slot];
+  if (s.swept) return 0u;
+  s.swept = true;
+  return Place(slot, lifter_.Sweep(CodeOf(slot), s.done));
+}
+
+// Gives instructions of a page micro-ops and makes them findable.
+StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::vector<Insn> lifted) {
+  if (lifted.empty()) return 0u;
   Slot& s = slots_[slot];
   brink_walk_page& page = pages_[slot];
-  static_assert(offsetof(brink_walk_page, tail) == offsetof(brink_walk_page, code) + BRINK_WALK_PAGE_SIZE);
-  const std::span<const uint8_t> code(reinterpret_cast<const uint8_t*>(&page) + offsetof(brink_walk_page, code),
-                                      BRINK_WALK_PAGE_SIZE + (s.has_tail ? BRINK_WALK_TAIL : 0));
-  std::vector<Insn> lifted = lifter_.Page(code, offset, s.done);
   // In address order, so that a straight run is straight in memory too.
   std::sort(lifted.begin(), lifted.end(), [](const Insn& a, const Insn& b) { return a.offset < b.offset; });
   std::vector<std::pair<uint32_t, uint16_t>> placed;
@@ -131,7 +155,6 @@ StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::vector<W
   for (size_t i = 0; i < placed.size(); ++i) Publish(&page.entry[lifted[i].offset], placed[i].second);
   for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i].first, lifted[i]);
   for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i].first);
-  if (ways_out) CollectWaysOut(lifted, ways_out);
   stats_.instructions += placed.size();
   return static_cast<uint32_t>(placed.size());
 }
@@ -153,11 +176,11 @@ void CodeCache::Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target) {
   }
   const uint32_t to = to_slot ? IndexOf(to_slot, within) : 0;
   if (to == 0) {
-    if (key.object != 0) waiting_[key].emplace_back(within, Waiting{uop, target, slot});
+    if (key.object != 0) waiting_[key].emplace_back(within, Link{uop, target, slot});
     return;
   }
   Publish(target ? &uops_[uop].target : &uops_[uop].next, to);
-  if (to_slot != slot) slots_[to_slot].incoming.emplace_back(uop, target);
+  if (to_slot != slot) slots_[to_slot].incoming.push_back({uop, target, slot});
 }
 
 void CodeCache::Settle(uint32_t slot, uint16_t offset, uint32_t index) {
@@ -169,40 +192,37 @@ void CodeCache::Settle(uint32_t slot, uint16_t offset, uint32_t index) {
       ++i;
       continue;
     }
-    const Waiting w = list[i].second;
+    const Link w = list[i].second;
     Publish(w.target ? &uops_[w.uop].target : &uops_[w.uop].next, index);
-    if (w.from_slot != slot) slots_[slot].incoming.emplace_back(w.uop, w.target);
+    if (w.from_slot != slot) slots_[slot].incoming.push_back(w);
     list[i] = list.back();
     list.pop_back();
   }
   if (list.empty()) waiting_.erase(it);
 }
 
-void CodeCache::Unlink(uint32_t slot) {
-  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used) return;
-  Slot& s = slots_[slot];
-  for (const auto& [uop, target] : s.incoming) Publish(target ? &uops_[uop].target : &uops_[uop].next, 0u);
-  s.incoming.clear();
-  for (uint16_t& entry : pages_[slot].entry) Publish(&entry, uint16_t{0});
-  if (s.key.object != 0) by_key_.erase(s.key);
+void CodeCache::Unlink(std::span<const uint32_t> slots) {
+  std::vector<bool> gone(slots_.size(), false);
+  for (uint32_t slot : slots) {
+    if (slot == 0 || slot >= slots_.size() || !slots_[slot].used) continue;
+    Slot& s = slots_[slot];
+    for (const Link& link : s.incoming) Publish(link.target ? &uops_[link.uop].target : &uops_[link.uop].next, 0u);
+    s.incoming.clear();
+    for (uint16_t& entry : pages_[slot].entry) Publish(&entry, uint16_t{0});
+    if (s.key.object != 0) by_key_.erase(s.key);
+    s.used = false;
+    gone[slot] = true;
+    unlinked_.push_back(slot);
+    --stats_.pages;
+  }
   // Nothing may be written any more into micro-ops that are about to go, nor into others on their behalf.
-  const auto mine = [&](uint32_t uop) {
-    return std::any_of(s.chunks.begin(), s.chunks.end(), [&](uint32_t chunk) { return uop >= chunk && uop < chunk + BRINK_WALK_CHUNK; });
-  };
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    std::erase_if(it->second, [&](const auto& w) { return w.second.from_slot == slot; });
-    if (it->second.empty()) {
-      waiting_.erase(it++);
-    } else {
-      ++it;
-    }
-  }
+  absl::erase_if(waiting_, [&](auto& entry) {
+    std::erase_if(entry.second, [&](const auto& w) { return gone[w.second.from_slot]; });
+    return entry.second.empty();
+  });
   for (Slot& other : slots_) {
-    if (other.used) std::erase_if(other.incoming, [&](const auto& edge) { return mine(edge.first); });
+    if (other.used) std::erase_if(other.incoming, [&](const Link& link) { return gone[link.from_slot]; });
   }
-  s.used = false;
-  unlinked_.push_back(slot);
-  --stats_.pages;
 }
 
 void CodeCache::Reclaim() {

@@ -65,15 +65,26 @@ class CodeCache {
   // `ways_out`, where given, gets the ways that lead out of the page: see WayOut.
   StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out = nullptr);
   bool IsLifted(uint32_t slot, uint16_t offset) const;
+  // Lifts what else looks like code on the page, once: for a page that walks were seen in. Errors as Lift.
+  StatusOr<uint32_t> LiftRest(uint32_t slot);
 
-  // Takes every edge and entry to the page away and forgets its key. The walker may be in it until Reclaim.
-  void Unlink(uint32_t slot);
+  // Takes every edge and entry to the pages away and forgets their keys. The walker may be in them until Reclaim. The
+  // time is that of a look at all edges between pages, so many pages go at once.
+  void Unlink(std::span<const uint32_t> slots);
   // Gives the memory of unlinked pages back: call after the grace period that followed Unlink.
   void Reclaim();
 
   Stats stats() const { return stats_; }
+  // The share that is free of what is scarcer, pages or micro-ops: 0 to 1.
+  double room() const;
 
  private:
+  // An edge from a micro-op: its target, or its fall-through.
+  struct Link {
+    uint32_t uop;
+    bool target;
+    uint32_t from_slot;
+  };
   struct Slot {
     PageKey key;
     bool used = false;
@@ -81,17 +92,14 @@ class CodeCache {
     std::vector<uint32_t> chunks;
     uint32_t filled = 0;              // entries of the last chunk that are taken
     std::vector<bool> done;
-    // Micro-ops of other pages whose edge leads here: index, and whether it is the target (or the fall-through).
-    std::vector<std::pair<uint32_t, bool>> incoming;
-  };
-  struct Waiting {
-    uint32_t uop;
-    bool target;
-    uint32_t from_slot;
+    bool swept = false;
+    std::vector<Link> incoming;  // edges of other pages' micro-ops that lead here
   };
 
   uint32_t IndexOf(uint32_t slot, int64_t offset) const;
+  std::span<const uint8_t> CodeOf(uint32_t slot) const;
   StatusOr<uint32_t> Allocate(uint32_t slot, uint16_t* entry);
+  StatusOr<uint32_t> Place(uint32_t slot, std::vector<Insn> lifted);
   void Connect(uint32_t slot, uint32_t uop, const Insn& insn);
   void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
   void Settle(uint32_t slot, uint16_t offset, uint32_t index);
@@ -103,7 +111,7 @@ class CodeCache {
   std::vector<uint32_t> free_slots_, free_chunks_, unlinked_;
   absl::flat_hash_map<PageKey, uint32_t> by_key_;
   // Edges that wait for their end to be lifted, by page key and offset.
-  absl::flat_hash_map<PageKey, std::vector<std::pair<uint16_t, Waiting>>> waiting_;
+  absl::flat_hash_map<PageKey, std::vector<std::pair<uint16_t, Link>>> waiting_;
   Stats stats_;
 };
 

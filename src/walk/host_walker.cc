@@ -34,7 +34,7 @@ struct HostWalker::Impl {
     const std::span<const uint8_t> bytes(code, BRINK_WALK_PAGE_SIZE + (tail ? BRINK_WALK_TAIL : 0));
     uint32_t slot = cache->Find(key);
     if (slot != 0 && !cache->SameCode(slot, bytes)) {
-      cache->Unlink(slot);
+      cache->Unlink({&slot, 1});
       cache->Reclaim();
       slot = 0;
     }

@@ -1,5 +1,7 @@
 #include "walk/lifter.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "walk/decoded.h"
 
@@ -76,6 +78,42 @@ std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, s
     }
     if (insn->falls_through) pending.push_back(insn->end());
     lifted.push_back(*insn);
+  }
+  return lifted;
+}
+
+namespace {
+
+bool IsPadding(const Insn& insn) {
+  return insn.uop.op == BRINK_OP_NOP || (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED);
+}
+
+}  // namespace
+
+std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>& done) const {
+  // A stream of wrong decoding falls into step with the right one within a few instructions.
+  constexpr int64_t kUncertain = 16;
+  std::vector<Insn> lifted;
+  const int64_t end = std::min<int64_t>(BRINK_WALK_PAGE_SIZE, static_cast<int64_t>(code.size()));
+  bool in_step = false;
+  for (int64_t at = 0; at < end;) {
+    if (code[at] == 0 && at + 1 < end && code[at + 1] == 0) {
+      at += 2;
+      continue;
+    }
+    std::optional<Insn> insn = One(code.subspan(at));
+    in_step |= done[at];
+    if (!insn) {
+      ++at;
+      continue;
+    }
+    if (!done[at] && !IsPadding(*insn) && (in_step || at >= kUncertain)) {
+      insn->offset = static_cast<uint16_t>(at);
+      if (insn->target != Insn::kNoTarget) insn->target += at;
+      done[at] = true;
+      lifted.push_back(*insn);
+    }
+    at += insn->uop.len;
   }
   return lifted;
 }

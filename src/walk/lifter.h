@@ -51,6 +51,10 @@ class Lifter {
   // it an instruction that crosses the end is left out. Calls are followed on both sides.
   std::vector<Insn> Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done) const;
 
+  // The rest of the page: what looks like code between the instructions that are `done` (updated). A guess, which costs
+  // room and nothing else: what is no code is never entered.
+  std::vector<Insn> Sweep(std::span<const uint8_t> code, std::vector<bool>& done) const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

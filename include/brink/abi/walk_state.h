@@ -8,7 +8,7 @@
 
 #include "brink/abi/walk.h"
 
-#define BRINK_WALK_LINES 256		/* memory lines of one walk: 128 sets, 2 ways */
+#define BRINK_WALK_LINES 1024		/* memory lines of one walk */
 #define BRINK_WALK_LINE_SIZE 64
 #define BRINK_WALK_RET_STACK 16		/* remembered returns; a deeper one is translated again */
 #define BRINK_WALK_VALID 64		/* remembered validated code lines */
@@ -25,7 +25,7 @@ BRINK_ABI_FIELD(struct brink_walk_reg, unk, 8, 8);
 
 /* One line of memory: cache and store buffer. A bit of `known` and `dirty` stands for one byte. */
 struct brink_walk_line {
-	__u64 tag;	/* address | generation (BRINK_WALK_TAG_*) */
+	__u64 tag;	/* address | generation (BRINK_WALK_TAG_GEN) */
 	__u64 known;
 	__u64 dirty;
 	__u8 data[BRINK_WALK_LINE_SIZE];
@@ -39,6 +39,8 @@ BRINK_ABI_FIELD(struct brink_walk_line, data, 24, 64);
 
 /* The generation of a walk lies in the low 6 bits of a tag, which a line address leaves free. */
 #define BRINK_WALK_TAG_GEN 63
+/* In brink_walk.where the number of the line lies above the tag. */
+#define BRINK_WALK_TAG_BITS 48
 
 /* Vector register: a bit of `known` stands for one byte of data. */
 struct brink_walk_vreg {
@@ -128,8 +130,10 @@ struct brink_walk {
 	__u32 validated;	/* code lines compared */
 	__u64 ea;		/* address of the memory operand of the instruction being executed */
 	__u32 ml;		/* its line, BRINK_WALK_LINES = crosses or not resolved */
-	__u32 reserved;
+	__u32 strays;		/* some memory lines lie in the other set than their own */
 	__u64 code_pages;	/* filter of the pages whose code was validated: bit = page number & 63 */
+	__u32 nr_lines;		/* of `mem`, taken by this walk */
+	__u32 reserved;
 	struct brink_walk_proc proc;
 	__u64 vknown[32];
 	struct brink_walk_vreg vreg[32];
@@ -139,6 +143,8 @@ struct brink_walk {
 	struct brink_walk_valid valid[BRINK_WALK_VALID];
 	struct brink_walk_tlb tlb[BRINK_WALK_XLAT_CACHE];
 	__u8 scratch[128];
+	/* Where lines are: sets of two ways. `mem` is filled from the front, so that short walks stay in few cache lines. */
+	__u64 where[BRINK_WALK_LINES];
 	struct brink_walk_line mem[BRINK_WALK_LINES];
 	__u64 mm;		/* address of the kernel's mm_struct; 0: every access that can be read is permitted */
 	__u64 vma_seq;		/* what `vma` is true for: changes of mappings counted by the kernel, address space, its age */
@@ -183,25 +189,28 @@ BRINK_ABI_FIELD(struct brink_walk, fills, 648, 4);
 BRINK_ABI_FIELD(struct brink_walk, validated, 652, 4);
 BRINK_ABI_FIELD(struct brink_walk, ea, 656, 8);
 BRINK_ABI_FIELD(struct brink_walk, ml, 664, 4);
+BRINK_ABI_FIELD(struct brink_walk, strays, 668, 4);
 BRINK_ABI_FIELD(struct brink_walk, code_pages, 672, 8);
-BRINK_ABI_FIELD(struct brink_walk, proc, 680, 208);
-BRINK_ABI_FIELD(struct brink_walk, vknown, 888, 256);
-BRINK_ABI_FIELD(struct brink_walk, vreg, 1144, 2048);
-BRINK_ABI_FIELD(struct brink_walk, vtmp, 3192, 64);
-BRINK_ABI_FIELD(struct brink_walk, vtmp_known, 3256, 8);
-BRINK_ABI_FIELD(struct brink_walk, ret, 3264, 256);
-BRINK_ABI_FIELD(struct brink_walk, valid, 3520, 1024);
-BRINK_ABI_FIELD(struct brink_walk, tlb, 4544, 256);
-BRINK_ABI_FIELD(struct brink_walk, scratch, 4800, 128);
-BRINK_ABI_FIELD(struct brink_walk, mem, 4928, 24576);
-BRINK_ABI_FIELD(struct brink_walk, mm, 29504, 8);
-BRINK_ABI_FIELD(struct brink_walk, vma_seq, 29512, 8);
-BRINK_ABI_FIELD(struct brink_walk, vma_next, 29536, 4);
-BRINK_ABI_FIELD(struct brink_walk, vma_last, 29540, 8);
-BRINK_ABI_FIELD(struct brink_walk, denied, 29548, 4);
-BRINK_ABI_FIELD(struct brink_walk, vma, 29552, 192);
-BRINK_ABI_FIELD(struct brink_walk, node, 29744, 256);
-BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 30000);
+BRINK_ABI_FIELD(struct brink_walk, nr_lines, 680, 4);
+BRINK_ABI_FIELD(struct brink_walk, proc, 688, 208);
+BRINK_ABI_FIELD(struct brink_walk, vknown, 896, 256);
+BRINK_ABI_FIELD(struct brink_walk, vreg, 1152, 2048);
+BRINK_ABI_FIELD(struct brink_walk, vtmp, 3200, 64);
+BRINK_ABI_FIELD(struct brink_walk, vtmp_known, 3264, 8);
+BRINK_ABI_FIELD(struct brink_walk, ret, 3272, 256);
+BRINK_ABI_FIELD(struct brink_walk, valid, 3528, 1024);
+BRINK_ABI_FIELD(struct brink_walk, tlb, 4552, 256);
+BRINK_ABI_FIELD(struct brink_walk, scratch, 4808, 128);
+BRINK_ABI_FIELD(struct brink_walk, where, 4936, 8192);
+BRINK_ABI_FIELD(struct brink_walk, mem, 13128, 98304);
+BRINK_ABI_FIELD(struct brink_walk, mm, 111432, 8);
+BRINK_ABI_FIELD(struct brink_walk, vma_seq, 111440, 8);
+BRINK_ABI_FIELD(struct brink_walk, vma_next, 111464, 4);
+BRINK_ABI_FIELD(struct brink_walk, vma_last, 111468, 8);
+BRINK_ABI_FIELD(struct brink_walk, denied, 111476, 4);
+BRINK_ABI_FIELD(struct brink_walk, vma, 111480, 192);
+BRINK_ABI_FIELD(struct brink_walk, node, 111672, 256);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk) == 111928);
 
 /* Branches of one walk, filled from the end: out[depth - nr] is the newest. */
 struct brink_walk_out {

@@ -79,7 +79,8 @@ TEST_F(LiftServiceTest, PublishesALineByItsContent) {
   ASSERT_TRUE(tables_.lines.contains(HashOf(miss, 0)));
   uint32_t slot = tables_.lines[HashOf(miss, 0)];
   EXPECT_NE(pages_[slot].entry[0], 0);
-  EXPECT_EQ(tables_.lines.size(), 1u) << "lines that nobody reached are not published";
+  // In an empty cache the rest of the page comes along.
+  EXPECT_EQ(tables_.lines.size(), 64u);
 }
 
 TEST_F(LiftServiceTest, TheSamePageOfAnotherProcessIsLiftedOnce) {
@@ -174,9 +175,13 @@ TEST_F(SmallCache, EveryPublishedLineLeadsToItsPageWhateverComesAndGoes) {
     seed = seed * 1103515245 + 12345;
     service_.Handle(Miss(seed >> 16 & 15));
     for (const auto& [hash, slot] : tables_.lines) {
-      __u64 words[8];
-      std::memcpy(words, pages_[slot].code, sizeof(words));
-      ASSERT_EQ(brink_walk_line_hash(words, 0), hash);
+      bool found = false;
+      for (uint32_t line = 0; line < 64 && !found; ++line) {
+        __u64 words[8];
+        std::memcpy(words, pages_[slot].code + 64 * line, sizeof(words));
+        found = brink_walk_line_hash(words, line) == hash;
+      }
+      ASSERT_TRUE(found);
     }
   }
   EXPECT_GT(service_.stats().evicted, 100u);

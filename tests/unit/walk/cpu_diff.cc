@@ -11,6 +11,7 @@
 #include <new>
 
 #include "native.h"
+#include "walk/hash.h"
 #include "random_insn.h"
 #include "walk/host_walker.h"
 #include "walk/ops.h"
@@ -212,14 +213,35 @@ class Diff {
     return w->stop == BRINK_STOP_SYSCALL;
   }
 
+  // The line of an address that the walk has, or nothing.
+  static const brink_walk_line* LineOf(const brink_walk& w, uint64_t address) {
+    for (uint32_t i = 0; i < w.nr_lines; ++i) {
+      if (w.mem[i].tag == (address | w.gen)) return &w.mem[i];
+    }
+    return nullptr;
+  }
+
+  // Takes a line for an address as the walk itself would.
+  static brink_walk_line* AddLine(brink_walk* w, uint64_t address) {
+    const uint32_t own = brink_walk_set(address, BRINK_WALK_LINES / 2), other = brink_walk_other_set(address, BRINK_WALK_LINES / 2);
+    for (uint32_t i : {own, own + 1, other, other + 1}) {
+      if ((w->where[i] & BRINK_WALK_TAG_GEN) == w->gen) continue;
+      w->where[i] = address | w->gen | uint64_t{w->nr_lines} << BRINK_WALK_TAG_BITS;
+      brink_walk_line* line = &w->mem[w->nr_lines++];
+      line->tag = address | w->gen;
+      return line;
+    }
+    return nullptr;
+  }
+
   // Lines with unknown bytes, as if earlier stores had left them.
   void SetLines(const Case& c, brink_walk* w) {
     const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
+    w->strays = 1;
     for (size_t i = 0; i < kBuffer / 64; ++i) {
       if (c.line_known[i] == ~uint64_t{0}) continue;
       const uint64_t address = start + 64 * i;
-      brink_walk_line& line = w->mem[(address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2];
-      line.tag = address | w->gen;
+      brink_walk_line& line = *AddLine(w, address);
       line.known = c.line_known[i];
       line.dirty = ~c.line_known[i];
       for (int j = 0; j < 64; ++j) line.data[j] = line.known >> j & 1 ? c.memory[64 * i + j] : 0;
@@ -275,11 +297,7 @@ class Diff {
     const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
     for (size_t i = 0; i < kBuffer / 64; ++i) {
       const uint64_t address = start + 64 * i;
-      const brink_walk_line* line = nullptr;
-      for (int way = 0; way < 2; ++way) {
-        const brink_walk_line& l = walk_->mem[(address >> 6 & (BRINK_WALK_LINES / 2 - 1)) * 2 + way];
-        if (l.tag == (address | walk_->gen)) line = &l;
-      }
+      const brink_walk_line* line = LineOf(*walk_, address);
       if (!line && std::memcmp(buffer_ + 64 * i, c.memory + 64 * i, 64) == 0) continue;
       for (size_t j = 0; j < 64; ++j) {
         const uint8_t real = buffer_[64 * i + j];
