@@ -301,6 +301,29 @@ TEST(SharedRecordings, ForeignKernelAndVdsoAreNotNamedByThisHost) {
   }
 }
 
+// The whole command on recordings that were cut: an answer and a status, never a signal or a hang. (The reader alone is cut at
+// every 64 bytes in unit_perfdata.)
+TEST(Recordings, CutAnywhereAreReadAsFarAsTheyGo) {
+  auto path = SharedData("perfdata");
+  if (!path) GTEST_SKIP() << "needs the shared recordings";
+  TempDir dir;
+  size_t cuts = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*path)) {
+    if (entry.path().extension() != ".data") continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string whole((std::istreambuf_iterator<char>(in)), {});
+    for (uint64_t part = 1; part < 8; ++part) {
+      std::ofstream(dir.File("cut.data"), std::ios::binary) << whole.substr(0, whole.size() * part / 8 / 64 * 64);
+      auto result = RunBrink({"report", "-i", dir.File("cut.data"), "-t", "branches,functions,loops", "--json"});
+      EXPECT_TRUE(result.status == 0 || result.status == 1 || result.status == 3) << entry.path() << " " << part << ": " << result.status << result.err;
+      EXPECT_TRUE(result.status != 1 || !result.err.empty());
+      for (const json& line : Lines(result.out)) EXPECT_TRUE(line.contains("schema"));
+      ++cuts;
+    }
+  }
+  EXPECT_GE(cuts, 42u);
+}
+
 TEST(Recordings, WithoutBranchStacksAreRefusedWithAdvice) {
   auto path = SharedData("perfdata/nobranch");
   if (!path) GTEST_SKIP() << "needs the shared recordings";
