@@ -13,6 +13,7 @@ struct FdeExtent {
   uint64_t start = 0;  // link-time address
   uint64_t size = 0;
   bool signal_frame = false;  // CIE augmentation "S"
+  uint64_t lsda = 0;          // link-time address of its exception table, 0 = none
 };
 
 struct FdeTable {
@@ -22,5 +23,9 @@ struct FdeTable {
 
 // Entries whose encoding is indirect or relative to unknown bases are counted as damaged. NOT_FOUND without the section.
 StatusOr<FdeTable> ReadFdeExtents(const File& file);
+
+// Where exceptions land in the functions of `table`, sorted: the landing pads of .gcc_except_table. Tables that make no
+// sense give none. At most `limit`.
+std::vector<uint64_t> ReadLandingPads(const File& file, const FdeTable& table, size_t limit = 4'000'000);
 
 }  // namespace brink::elf

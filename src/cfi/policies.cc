@@ -1,0 +1,408 @@
+#include "cfi/policies.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <absl/strings/str_format.h>
+
+namespace brink::cfi {
+namespace {
+
+using decode::Flow;
+
+constexpr size_t kGadgetInstructions = 20, kGadgetRun = 8;
+constexpr uint64_t kMaxStraight = 1u << 16;
+// mov $15,%rax; syscall
+constexpr uint8_t kRestorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+
+bool Kernel(uint64_t address) { return address >> 63 && (address & ~uint64_t{0xfff}) != 0xffffffffff600000; }
+bool Indirect(Kind kind) { return kind == Kind::kRet || kind == Kind::kIndCall || kind == Kind::kIndJump; }
+
+bool OneOf(std::string_view name, std::initializer_list<std::string_view> names) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool IsLongjmp(std::string_view name) { return name.find("longjmp") != name.npos; }
+bool IsUnwinder(std::string_view name) { return name.starts_with("_Unwind_") || name.starts_with("_ULx86_64_") || OneOf(name, {"unw_resume", "__libunwind_Registers_x86_64_jumpto", "uw_install_context_1"}); }
+bool IsContext(std::string_view name) {
+  return OneOf(name, {"swapcontext", "setcontext", "__start_context", "__swapcontext", "__setcontext", "co_switch", "co_swap"}) || name.find("jump_fcontext") != name.npos ||
+         name.find("make_fcontext") != name.npos || name.find("switch_context") != name.npos;
+}
+bool IsThunk(std::string_view name) { return name.starts_with("__x86_indirect_thunk") || name.starts_with("__x86_return_thunk") || name.starts_with("__llvm_retpoline"); }
+bool IsResolver(std::string_view name) { return name.starts_with("_dl_runtime_resolve") || name.starts_with("_dl_runtime_profile") || name.starts_with("_dl_tlsdesc"); }
+
+// One side of a record with what is known there.
+struct Side {
+  Place place;
+  const Function* function = nullptr;
+  std::string_view name;
+};
+
+class Checker {
+ public:
+  Checker(const Window& window, CodeMap& map, Result* result) : window_(window), map_(map), result_(*result) {}
+
+  void Run() {
+    result_.violations.clear();
+    result_.severity = Severity::kInfo;
+    for (size_t i = window_.records.size(); i-- > 0;) Record(i);
+    Gadgets();
+    if (mismatches_ >= 2) {
+      for (Violation& v : result_.violations) {
+        if (v.policy == Policy::kReturnMatch) v.severity = Severity::kHigh;
+      }
+    }
+    for (const Violation& v : result_.violations) result_.severity = std::max(result_.severity, v.severity);
+  }
+
+ private:
+  PolicyCounts& Counts(Policy policy) { return result_.policies[static_cast<size_t>(policy)]; }
+  void Held(Policy policy) { ++Counts(policy).held, answered_ = true; }
+  void Unknown(Policy policy, Reason reason) { ++Counts(policy).unknown[static_cast<size_t>(reason)]; }
+  void Excepted(Policy policy, Exception exception) {
+    ++Counts(policy).excepted;
+    ++result_.exceptions[static_cast<size_t>(exception)];
+    answered_ = true;
+  }
+  void Violated(Policy policy, Severity severity, std::string reason) {
+    ++Counts(policy).violated;
+    answered_ = true;
+    result_.violations.push_back({policy, severity, index_, entry_->from, entry_->to, kind_, std::move(reason)});
+  }
+
+  Side SideOf(uint64_t address) {
+    Side side{.place = map_.At(address)};
+    if (side.place.facts) side.function = side.place.facts->Find(side.place.address);
+    if (side.function) side.name = side.place.facts->NameOf(*side.function);
+    return side;
+  }
+
+  std::optional<decode::Insn> InsnAt(const Side& side) {
+    if (!side.place.facts) return std::nullopt;
+    auto code = side.place.facts->Code(side.place.address, decode::kMaxInsnBytes);
+    return code.empty() ? std::nullopt : decode::Decode(code, side.place.address);
+  }
+
+  void Record(size_t index) {
+    entry_ = &window_.records[index];
+    index_ = index;
+    if (entry_->from == 0 || entry_->to == 0) {
+      if (!entry_->from && !entry_->to) return;
+      // Half a record: what was called or returned there is not known.
+      stack_.clear();
+      previous_ = nullptr;
+      return;
+    }
+    if (Kernel(entry_->from) || Kernel(entry_->to)) return KernelEdge();
+    ++result_.edges;
+    answered_ = left_ = false;
+    from_ = SideOf(entry_->from);
+    to_ = SideOf(entry_->to);
+    insn_ = InsnAt(from_);
+    kind_ = entry_->kind();
+    if (kind_ == Kind::kUnknown && insn_) kind_ = decode::KindOf(insn_->flow);
+    Straight();
+    Direct();
+    if (Indirect(kind_)) {
+      Memory();
+      Boundary();
+    }
+    if (kind_ == Kind::kRet) Return();
+    if (kind_ == Kind::kIndCall) CallTarget();
+    if (kind_ == Kind::kIndJump) JumpTarget();
+    if (kind_ == Kind::kCall || kind_ == Kind::kIndCall) Push();
+    result_.checked += answered_;
+    // A signal's return ends in the kernel.
+    previous_ = left_ ? nullptr : entry_;
+  }
+
+  void KernelEdge() {
+    // Into a function's entry: a signal's handler, which returns by way of the restorer.
+    if (!Kernel(entry_->to)) {
+      Side to = SideOf(entry_->to);
+      if (to.place.facts && to.place.facts->IsEntry(to.place.address) == Known::kYes) stack_.push_back({0, true});
+    }
+    previous_ = nullptr;
+  }
+
+  // P8
+  void Memory() {
+    switch (to_.place.memory) {
+      case MemoryKind::kFile: return Held(Policy::kMemory);
+      case MemoryKind::kVdso: return Excepted(Policy::kMemory, Exception::kVdso);
+      case MemoryKind::kJit: return Excepted(Policy::kMemory, Exception::kJit);
+      case MemoryKind::kUprobes: return Excepted(Policy::kMemory, Exception::kUprobe);
+      case MemoryKind::kAnonymous: return Violated(Policy::kMemory, Severity::kMedium, "the target is anonymous executable memory that nothing explains");
+      case MemoryKind::kNotCode: return Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
+      case MemoryKind::kUnknown: return Unknown(Policy::kMemory, Reason::kNoMap);
+    }
+  }
+
+  // What keeps P1, P3, P4 and P5 from being asked; counted once for `policy`.
+  bool Askable(Policy policy) {
+    if (to_.place.facts) return true;
+    const bool code = to_.place.memory == MemoryKind::kFile || to_.place.memory == MemoryKind::kVdso;
+    if (to_.place.memory == MemoryKind::kJit) Excepted(policy, Exception::kJit);
+    else if (to_.place.memory == MemoryKind::kUprobes) Excepted(policy, Exception::kUprobe);
+    else Unknown(policy, code ? Reason::kNoFile : Reason::kNoMap);
+    return false;
+  }
+
+  bool Go() const { return from_.place.facts && from_.place.facts->runtime() == Runtime::kGo; }
+
+  // P5
+  void Boundary() {
+    if (!Askable(Policy::kBoundary)) return;
+    switch (to_.place.facts->IsBoundary(to_.place.address)) {
+      case Known::kYes: return Held(Policy::kBoundary);
+      case Known::kUnknown: return Unknown(Policy::kBoundary, to_.function ? Reason::kNotDecoded : Reason::kNoFunction);
+      case Known::kNo: return Violated(Policy::kBoundary, Severity::kHigh, "the target is in the middle of an instruction of " + Named(to_));
+    }
+  }
+
+  static std::string Named(const Side& side) { return side.name.empty() ? std::string("a function without a name") : std::string(side.name); }
+
+  bool Restorer() {
+    auto code = to_.place.facts->Code(to_.place.address, sizeof kRestorer);
+    return code.size() == sizeof kRestorer && std::memcmp(code.data(), kRestorer, sizeof kRestorer) == 0;
+  }
+
+  // The exception that a return's source or target stands for, if one.
+  std::optional<Exception> ReturnException(bool call_preceded) {
+    if (to_.place.memory == MemoryKind::kUprobes) return Exception::kUprobe;
+    const bool entry = to_.place.facts && to_.place.facts->IsEntry(to_.place.address) == Known::kYes;
+    if (to_.place.facts && Restorer()) return Exception::kSignal;
+    if (IsUnwinder(from_.name) && to_.place.facts && to_.place.facts->IsPad(to_.place.address) == Known::kYes) return Exception::kUnwinder;
+    if (IsContext(from_.name) && (entry || call_preceded)) return Exception::kContext;
+    if (IsResolver(from_.name) && entry) return Exception::kLazyBinding;
+    if (IsThunk(from_.name) && entry) return Exception::kThunk;
+    if (Go()) return Exception::kGo;
+    return std::nullopt;
+  }
+
+  // P1 and P2
+  void Return() {
+    if (!Askable(Policy::kReturnSite)) {
+      if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
+      else Match(false);
+      return;
+    }
+    const auto call = to_.place.facts->CallBefore(to_.place.address);
+    const auto exception = ReturnException(call.has_value());
+    if (call) Held(Policy::kReturnSite);
+    else if (exception) Excepted(Policy::kReturnSite, *exception);
+    else Violated(Policy::kReturnSite, Severity::kMedium, "no call instruction ends at the target, in " + Named(to_));
+    if (exception && !(call && !stack_.empty() && stack_.back().site == entry_->to)) {
+      Excepted(Policy::kReturnMatch, *exception);
+      return Unwind(*exception);
+    }
+    if (!window_.calls_and_returns) return Unknown(Policy::kReturnMatch, Reason::kFiltered);
+    if (stack_.empty()) return Frame(call);
+    Match(call.has_value());
+  }
+
+  // A signal's return goes back to what was interrupted; the others leave no order behind.
+  void Unwind(Exception exception) {
+    if (exception == Exception::kSignal) {
+      left_ = true;
+      while (!stack_.empty() && !stack_.back().handler) stack_.pop_back();
+      if (!stack_.empty()) stack_.pop_back();
+      return;
+    }
+    stack_.clear();
+  }
+
+  void Match(bool call_preceded) {
+    if (!window_.calls_and_returns) return Unknown(Policy::kReturnMatch, Reason::kFiltered);
+    const Pending top = stack_.back();
+    if (top.site == entry_->to || (top.site == 0 && !top.handler)) {
+      stack_.pop_back();
+      return top.site ? Held(Policy::kReturnMatch) : Unknown(Policy::kReturnMatch, Reason::kNotDecoded);
+    }
+    ++mismatches_;
+    const bool deeper = std::any_of(stack_.begin(), stack_.end(), [&](const Pending& p) { return p.site == entry_->to; });
+    Violated(Policy::kReturnMatch, Severity::kMedium,
+             deeper ? "the return skips frames: it goes to an outer call's site" : absl::StrFormat("the return goes %s, not to %#x behind the call that is open", call_preceded ? "behind another call" : "elsewhere", top.site));
+    stack_.clear();
+  }
+
+  // Below the window's start: the function that holds the return's site must call the function that returns.
+  void Frame(const std::optional<decode::Insn>& call) {
+    if (!call || call->flow != Flow::kCall || !from_.function || from_.place.module != to_.place.module) return Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
+    Facts& facts = *to_.place.facts;
+    const Function* callee = facts.Find(call->target);
+    if (!callee || facts.FindPlt(call->target)) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
+    if (callee == from_.function) return Held(Policy::kReturnMatch);
+    // A part of it, or another function that it ended in by a jump.
+    const std::string_view name = facts.NameOf(*callee);
+    if ((!name.empty() && from_.name.starts_with(name)) || facts.TailJumps(*callee) != Known::kNo) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
+    ++mismatches_;
+    Violated(Policy::kReturnMatch, Severity::kMedium, absl::StrFormat("the call before the target is of %s, which never jumps to %s", name.empty() ? "another function" : std::string(name), Named(from_)));
+  }
+
+  void Push() {
+    if (stack_.size() >= window_.records.size()) return;
+    stack_.push_back({insn_ ? entry_->from + insn_->length : 0, false});
+  }
+
+  // P3
+  void CallTarget() {
+    if (!Askable(Policy::kCallTarget)) return;
+    Facts& facts = *to_.place.facts;
+    const Known entry = facts.IsEntry(to_.place.address);
+    if (entry == Known::kUnknown) return Unknown(Policy::kCallTarget, Reason::kNoFunction);
+    if (entry == Known::kNo) {
+      if (Go()) return Excepted(Policy::kCallTarget, Exception::kGo);
+      return Violated(Policy::kCallTarget, Severity::kMedium, "the indirect call goes into the middle of " + Named(to_));
+    }
+    if (facts.ibt() && !facts.FindPlt(to_.place.address) && facts.HasEndbr(to_.place.address) == Known::kNo && facts.IsTaken(to_.place.address) == Known::kNo) {
+      return Violated(Policy::kCallTarget, Severity::kMedium, Named(to_) + " begins without endbr64 although its file has them for indirect targets");
+    }
+    if (facts.IsTaken(to_.place.address) == Known::kNo) return Violated(Policy::kCallTarget, Severity::kLow, "no pointer to " + Named(to_) + " is in its file");
+    Held(Policy::kCallTarget);
+  }
+
+  // P4
+  void JumpTarget() {
+    const bool elsewhere = IsLongjmp(from_.name) || IsUnwinder(from_.name) || IsContext(from_.name);
+    if (!Askable(Policy::kJumpTarget)) return;
+    Facts& facts = *to_.place.facts;
+    if (from_.place.facts) {
+      if (const PltSlot* slot = from_.place.facts->FindPlt(from_.place.address)) return PltJump(*slot);
+    }
+    if (from_.function && from_.place.module == to_.place.module && from_.function == to_.function) return Held(Policy::kJumpTarget);
+    if (IsUnwinder(from_.name) && facts.IsPad(to_.place.address) != Known::kNo) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kUnwinder);
+    const bool call_preceded = elsewhere && facts.CallBefore(to_.place.address).has_value();
+    if (IsLongjmp(from_.name) && call_preceded) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kLongjmp);
+    const Known entry = facts.IsEntry(to_.place.address);
+    if (IsContext(from_.name) && (call_preceded || entry == Known::kYes)) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kContext);
+    if (IsResolver(from_.name) && entry == Known::kYes) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+    if (entry == Known::kYes) {
+      // A tail call through a pointer, which must be somewhere.
+      if (facts.IsTaken(to_.place.address) != Known::kNo) return Held(Policy::kJumpTarget);
+      return Violated(Policy::kJumpTarget, Severity::kLow, "no pointer to " + Named(to_) + " is in its file");
+    }
+    if (entry == Known::kUnknown || !from_.function) return Unknown(Policy::kJumpTarget, Reason::kNoFunction);
+    if (Go()) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kGo);
+    // Parts of one function: NAME and NAME.cold.
+    if (!from_.name.empty() && !to_.name.empty() && (from_.name.starts_with(to_.name) || to_.name.starts_with(from_.name))) return Held(Policy::kJumpTarget);
+    Violated(Policy::kJumpTarget, Severity::kMedium, absl::StrFormat("the jump leaves %s for the middle of %s", Named(from_), Named(to_)));
+  }
+
+  void PltJump(const PltSlot& slot) {
+    if (to_.place.loader && (IsResolver(to_.name) || to_.name.empty())) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+    if (to_.place.module == from_.place.module && to_.place.facts->FindPlt(to_.place.address)) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+    switch (to_.place.facts->Defines(slot.name, to_.place.address)) {
+      case Known::kYes: return Held(Policy::kJumpTarget);
+      case Known::kUnknown: return Unknown(Policy::kJumpTarget, Reason::kElsewhere);
+      case Known::kNo: return Violated(Policy::kJumpTarget, Severity::kMedium, absl::StrFormat("the slot of %s leads to %s", slot.name, Named(to_)));
+    }
+  }
+
+  // P7
+  void Direct() {
+    if (kind_ != Kind::kCond && kind_ != Kind::kJump && kind_ != Kind::kCall) return;
+    if (!from_.place.facts || !insn_) return Unknown(Policy::kDirectTarget, from_.place.facts ? Reason::kNotDecoded : from_.place.memory == MemoryKind::kFile ? Reason::kNoFile : Reason::kNoMap);
+    const bool direct = insn_->flow == Flow::kCond || insn_->flow == Flow::kJump || insn_->flow == Flow::kCall;
+    if (direct && insn_->target - from_.place.address == entry_->to - entry_->from) return Held(Policy::kDirectTarget);
+    Violated(Policy::kDirectTarget, Severity::kMedium, direct ? "the file's instruction goes elsewhere: the code was changed" : "the file has no direct branch there: the code was changed");
+  }
+
+  // P6
+  void Straight() {
+    if (!window_.contiguous || !previous_) return;
+    const uint64_t begin = previous_->to, end = entry_->from;
+    Side at = SideOf(begin);
+    if (!at.place.facts) return Unknown(Policy::kStraightLine, at.place.memory == MemoryKind::kFile ? Reason::kNoFile : Reason::kNoMap);
+    if (end < begin || end - begin > kMaxStraight) return Violated(Policy::kStraightLine, Severity::kLow, "the branch lies before the target of the one before it: records are missing");
+    uint64_t address = at.place.address;
+    const uint64_t last = address + (end - begin);
+    size_t instructions = 1;
+    while (address < last) {
+      auto code = at.place.facts->Code(address, decode::kMaxInsnBytes);
+      auto insn = code.empty() ? std::nullopt : decode::Decode(code, address);
+      if (!insn) return Unknown(Policy::kStraightLine, Reason::kNotDecoded);
+      if (insn->flow != Flow::kNext && insn->flow != Flow::kCond && insn->flow != Flow::kSyscall) {
+        return Violated(Policy::kStraightLine, Severity::kLow, absl::StrFormat("an unconditional transfer at %#x lies between two records", begin + (address - at.place.address)));
+      }
+      address += insn->length;
+      ++instructions;
+    }
+    if (address != last) return Violated(Policy::kStraightLine, Severity::kLow, "the branch is not on an instruction that follows the target before it");
+    Held(Policy::kStraightLine);
+    if (Indirect(kind_) && instructions <= kGadgetInstructions && Indirect(previous_kind_)) ++run_;
+    else run_ = 0;
+    result_.gadget_run = std::max(result_.gadget_run, run_);
+    longest_ = std::max(longest_, run_);
+    previous_kind_ = kind_;
+  }
+
+  // P9: score only.
+  void Gadgets() {
+    if (longest_ < kGadgetRun || window_.records.empty()) return;
+    entry_ = &window_.records[0];
+    index_ = 0;
+    Violated(Policy::kGadgets, Severity::kLow, absl::StrFormat("%d indirect transfers in a row with at most %d instructions between them", longest_, kGadgetInstructions));
+  }
+
+  struct Pending {
+    uint64_t site;         // where the call returns to; 0: not known
+    bool handler = false;  // entry of a signal's handler
+  };
+
+  const Window& window_;
+  CodeMap& map_;
+  Result& result_;
+  std::vector<Pending> stack_;
+  const BranchEntry* entry_ = nullptr;
+  const BranchEntry* previous_ = nullptr;  // of user code, with nothing between
+  size_t index_ = 0;
+  Side from_, to_;
+  std::optional<decode::Insn> insn_;
+  Kind kind_ = Kind::kUnknown, previous_kind_ = Kind::kUnknown;
+  size_t run_ = 0, longest_ = 0, mismatches_ = 0;
+  bool answered_ = false, left_ = false;
+};
+
+}  // namespace
+
+uint64_t PolicyCounts::unknown_total() const {
+  uint64_t sum = 0;
+  for (uint64_t n : unknown) sum += n;
+  return sum;
+}
+
+std::string_view PolicyName(Policy policy) {
+  constexpr std::string_view kNames[] = {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9"};
+  return kNames[static_cast<size_t>(policy)];
+}
+
+std::string_view PolicyText(Policy policy) {
+  constexpr std::string_view kTexts[] = {"a return goes behind a call", "a return goes to the call that made it", "an indirect call goes to a function's entry",
+                                         "an indirect jump stays in its function or goes to an entry", "a target is an instruction's beginning", "code between two records is straight",
+                                         "a direct branch goes where the file says", "code lies in files", "no long chain of short pieces"};
+  return kTexts[static_cast<size_t>(policy)];
+}
+
+std::string_view ExceptionName(Exception exception) {
+  constexpr std::string_view kNames[] = {"X1 signal return", "X2 vdso", "X3 longjmp", "X4 unwinder", "X5 context switch", "X6 lazy binding", "X7 jit", "X8 go", "X9 thunk", "X9 uprobe"};
+  return kNames[static_cast<size_t>(exception)];
+}
+
+std::string_view ReasonName(Reason reason) {
+  constexpr std::string_view kNames[] = {"no_map", "no_file", "no_function", "below_window", "not_decoded", "elsewhere", "filtered"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+std::string_view SeverityName(Severity severity) {
+  constexpr std::string_view kNames[] = {"info", "low", "medium", "high"};
+  return kNames[static_cast<size_t>(severity)];
+}
+
+StatusOr<Severity> ParseSeverity(std::string_view text) {
+  for (Severity s : {Severity::kInfo, Severity::kLow, Severity::kMedium, Severity::kHigh}) {
+    if (text == SeverityName(s)) return s;
+  }
+  return InvalidArgument("a severity is info, low, medium or high");
+}
+
+void Check(const Window& window, CodeMap& map, Result* result) { Checker(window, map, result).Run(); }
+
+}  // namespace brink::cfi

@@ -1,0 +1,105 @@
+// Control-flow integrity judged from branch records: a pure core over one window of records, facts about the files they
+// lie in, and a map of the process. No files, no kernel, no clock.
+//
+// Every policy answers held, violated, excepted (recognised as legal: X1 to X9) or unknown with a reason; unknown never
+// raises an alarm. Policies that need every call and return (P2) or every branch (P6, P9) are not asked of windows that
+// lack them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/branch.h"
+#include "cfi/facts.h"
+
+namespace brink::cfi {
+
+enum class Policy : uint8_t {
+  kReturnSite,      // P1: a return goes behind a call
+  kReturnMatch,     // P2: and to the call that made it
+  kCallTarget,      // P3: an indirect call goes to a function's entry
+  kJumpTarget,      // P4: an indirect jump stays in its function or goes to an entry; a PLT slot leads to its symbol
+  kBoundary,        // P5: indirect targets are instruction boundaries
+  kStraightLine,    // P6: no unconditional transfer between two records
+  kDirectTarget,    // P7: direct branches go where the file says
+  kMemory,          // P8: code lies in files
+  kGadgets,         // P9: long chains of short pieces
+};
+inline constexpr size_t kPolicyCount = 9;
+std::string_view PolicyName(Policy policy);  // "P1"
+std::string_view PolicyText(Policy policy);  // in words
+
+// What is legal although a policy fails.
+enum class Exception : uint8_t { kSignal, kVdso, kLongjmp, kUnwinder, kContext, kLazyBinding, kJit, kGo, kThunk, kUprobe };
+inline constexpr size_t kExceptionCount = 10;
+std::string_view ExceptionName(Exception exception);  // "X1 signal return"
+
+enum class Reason : uint8_t { kNoMap, kNoFile, kNoFunction, kBelowWindow, kNotDecoded, kElsewhere, kFiltered };
+inline constexpr size_t kReasonCount = 7;
+std::string_view ReasonName(Reason reason);
+
+enum class Severity : uint8_t { kInfo, kLow, kMedium, kHigh };
+std::string_view SeverityName(Severity severity);
+StatusOr<Severity> ParseSeverity(std::string_view text);
+
+// What an address is in a process.
+enum class MemoryKind : uint8_t {
+  kUnknown,    // nothing is known about the process
+  kFile,       // executable mapping of a file
+  kVdso,
+  kJit,        // anonymous code that the policy or a JIT's own map explains
+  kUprobes,    // the kernel's out-of-line page
+  kAnonymous,  // anonymous code that nothing explains
+  kNotCode,    // not executable or not mapped
+};
+struct Place {
+  MemoryKind memory = MemoryKind::kUnknown;
+  Facts* facts = nullptr;    // nullptr: the file is not at hand
+  uint64_t address = 0;      // in the file's own addresses
+  uint32_t module = 0;       // equal for equal files
+  bool loader = false;       // the dynamic linker
+};
+class CodeMap {
+ public:
+  virtual ~CodeMap() = default;
+  virtual Place At(uint64_t address) = 0;
+};
+
+struct Window {
+  std::span<const BranchEntry> records;  // newest first
+  bool contiguous = true;                // every taken branch between oldest and newest
+  bool calls_and_returns = true;         // every call and return
+};
+
+struct Violation {
+  Policy policy = Policy::kReturnSite;
+  Severity severity = Severity::kMedium;
+  size_t index = 0;  // in Window::records
+  uint64_t from = 0, to = 0;
+  Kind kind = Kind::kUnknown;
+  std::string reason;
+};
+
+struct PolicyCounts {
+  uint64_t held = 0, violated = 0, excepted = 0;
+  std::array<uint64_t, kReasonCount> unknown = {};
+  uint64_t unknown_total() const;
+};
+
+struct Result {
+  std::vector<Violation> violations;  // oldest record first
+  std::array<PolicyCounts, kPolicyCount> policies = {};
+  std::array<uint64_t, kExceptionCount> exceptions = {};
+  uint64_t edges = 0, checked = 0;  // records of user code; those on which a policy gave an answer
+  size_t gadget_run = 0;            // P9: longest chain
+  Severity severity = Severity::kInfo;
+};
+
+// Adds to `result`: counts of several windows go into one. The violations and the severity are those of this window.
+void Check(const Window& window, CodeMap& map, Result* result);
+
+}  // namespace brink::cfi

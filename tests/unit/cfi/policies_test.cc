@@ -1,0 +1,269 @@
+// Each policy on windows made by hand from code of this very program: the facts are those of its own file.
+#include "cfi/policies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "support/status_matchers.h"
+
+#if defined(__x86_64__)
+
+// Every label is a place that a record can name.
+asm(R"(
+  .text
+  .macro routine name
+  .globl \name
+  .type \name, @function
+\name:
+  .cfi_startproc
+  .endm
+  .macro finish name
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+
+  routine cfi_outer
+  nop
+cfi_outer_call:
+  call cfi_inner
+cfi_outer_site:
+  test %eax, %eax
+cfi_outer_icall:
+  call *%rax
+cfi_outer_isite:
+  mov $0x1122c358, %eax
+cfi_outer_jump:
+  jmp *%rdx
+cfi_outer_label:
+  nop
+  ret
+  finish cfi_outer
+
+  routine cfi_inner
+  nop
+cfi_inner_ret:
+  ret
+  finish cfi_inner
+
+  routine cfi_other
+  push %rbx
+cfi_other_call:
+  call cfi_tail
+cfi_other_site:
+  pop %rbx
+cfi_other_ret:
+  ret
+  finish cfi_other
+
+  routine cfi_tail
+  nop
+cfi_tail_jump:
+  jmp cfi_inner
+  finish cfi_tail
+
+  routine cfi_taken
+  nop
+cfi_taken_ret:
+  ret
+  finish cfi_taken
+
+  routine cfi_untaken
+  nop
+  ret
+  finish cfi_untaken
+  .pushsection .rodata
+  .balign 8
+  .globl cfi_untaken_distance
+cfi_untaken_distance:
+  .quad cfi_untaken - cfi_outer
+  .popsection
+
+  routine cfi_restorer
+  mov $15, %rax
+  syscall
+  finish cfi_restorer
+)");
+#define LABELS(X) \
+  X(cfi_outer) X(cfi_outer_call) X(cfi_outer_site) X(cfi_outer_icall) X(cfi_outer_isite) X(cfi_outer_jump) X(cfi_outer_label) X(cfi_inner) X(cfi_inner_ret) X(cfi_other) \
+  X(cfi_other_call) X(cfi_other_site) X(cfi_other_ret) X(cfi_tail) X(cfi_tail_jump) X(cfi_taken) X(cfi_taken_ret) X(cfi_restorer)
+#define DECLARE(name) extern "C" const char name[];
+LABELS(DECLARE)
+// How far cfi_untaken is from cfi_outer: nothing in this program holds its address.
+extern "C" const int64_t cfi_untaken_distance;
+
+namespace brink::cfi {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const char* volatile kept_pointer = cfi_taken;  // its address is taken
+
+uint64_t At(const char* label) { return reinterpret_cast<uint64_t>(label); }
+
+uint64_t Untaken() { return At(cfi_outer) + static_cast<uint64_t>(cfi_untaken_distance); }
+
+uint64_t Bias() {
+  uint64_t bias = 0;
+  dl_iterate_phdr([](dl_phdr_info* info, size_t, void* out) { return *static_cast<uint64_t*>(out) = info->dlpi_addr, 1; }, &bias);
+  return bias;
+}
+
+// This program, a JIT's page at 0x10000000, anonymous code at 0x20000000, and nothing else.
+class Map : public CodeMap {
+ public:
+  Place At(uint64_t address) override {
+    static Facts facts = *Facts::Load(*elf::File::Open("/proc/self/exe"));
+    if (address >> 12 == 0x10000) return {.memory = MemoryKind::kJit};
+    if (address >> 12 == 0x20000) return {.memory = MemoryKind::kAnonymous};
+    if (facts.InText(address - Bias())) return {.memory = MemoryKind::kFile, .facts = &facts, .address = address - Bias(), .module = 1};
+    return {.memory = MemoryKind::kNotCode};
+  }
+};
+
+BranchEntry Edge(const char* from, const char* to, Kind kind) { return {At(from), At(to), MakeInfo(kind)}; }
+BranchEntry Edge(const char* from, uint64_t to, Kind kind) { return {At(from), to, MakeInfo(kind)}; }
+
+// Oldest first, as they happen.
+Result Judge(std::vector<BranchEntry> edges, Window window = {}) {
+  std::reverse(edges.begin(), edges.end());
+  window.records = edges;
+  Map map;
+  Result result;
+  Check(window, map, &result);
+  return result;
+}
+
+std::vector<std::string> Names(const Result& result) {
+  std::vector<std::string> names;
+  for (const Violation& v : result.violations) names.push_back(std::string(PolicyName(v.policy)) + " " + std::string(SeverityName(v.severity)));
+  return names;
+}
+
+const BranchEntry kCall = Edge(cfi_outer_call, cfi_inner, Kind::kCall), kReturn = Edge(cfi_inner_ret, cfi_outer_site, Kind::kRet);
+
+TEST(Policies, ACallAndItsReturnHold) {
+  Result result = Judge({kCall, kReturn});
+  EXPECT_THAT(result.violations, IsEmpty());
+  EXPECT_EQ(result.checked, 2u);
+  for (Policy p : {Policy::kReturnSite, Policy::kReturnMatch, Policy::kBoundary, Policy::kMemory}) EXPECT_EQ(result.policies[static_cast<size_t>(p)].held, 1u) << PolicyName(p);
+}
+
+TEST(Policies, P1AReturnBehindNoCall) {
+  EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, cfi_outer_label, Kind::kRet)})), testing::ElementsAre("P1 medium"));
+  EXPECT_THAT(Names(Judge({kCall, Edge(cfi_inner_ret, cfi_taken, Kind::kRet)})), testing::ElementsAre("P1 medium", "P2 medium"));
+}
+
+TEST(Policies, P2AReturnBehindAnotherCall) {
+  Result result = Judge({kCall, Edge(cfi_inner_ret, cfi_outer_isite, Kind::kRet)});
+  EXPECT_THAT(Names(result), testing::ElementsAre("P2 medium"));
+  EXPECT_THAT(result.violations[0].reason, HasSubstr("behind another call"));
+  // Two of them in one window are no accident.
+  EXPECT_THAT(Names(Judge({kCall, Edge(cfi_inner_ret, cfi_outer_isite, Kind::kRet), kCall, Edge(cfi_inner_ret, cfi_outer_isite, Kind::kRet)}, {.contiguous = false})),
+              testing::ElementsAre("P2 high", "P2 high"));
+  // Filtered windows are not asked.
+  Result filtered = Judge({kCall, Edge(cfi_inner_ret, cfi_outer_isite, Kind::kRet)}, {.contiguous = false, .calls_and_returns = false});
+  EXPECT_THAT(filtered.violations, IsEmpty());
+  EXPECT_EQ(filtered.policies[1].unknown[static_cast<size_t>(Reason::kFiltered)], 1u);
+}
+
+TEST(Policies, P2BelowTheWindowTheFrameMustFit) {
+  EXPECT_THAT(Judge({kReturn}).violations, IsEmpty());
+  // cfi_other calls cfi_tail, which may well end in cfi_inner.
+  EXPECT_THAT(Judge({Edge(cfi_inner_ret, cfi_other_site, Kind::kRet)}).violations, IsEmpty());
+  // cfi_outer calls cfi_inner, which never jumps anywhere.
+  Result result = Judge({Edge(cfi_taken_ret, cfi_outer_site, Kind::kRet)});
+  EXPECT_THAT(Names(result), testing::ElementsAre("P2 medium"));
+  EXPECT_THAT(result.violations[0].reason, HasSubstr("cfi_inner"));
+}
+
+TEST(Policies, P2ATailCallReturnsForItsCaller) {
+  EXPECT_THAT(Judge({Edge(cfi_other_call, cfi_tail, Kind::kCall), Edge(cfi_tail_jump, cfi_inner, Kind::kJump), Edge(cfi_inner_ret, cfi_other_site, Kind::kRet)}).violations, IsEmpty());
+}
+
+TEST(Policies, P3AnIndirectCall) {
+  EXPECT_THAT(Judge({Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall)}).violations, IsEmpty());
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_icall, cfi_outer_label, Kind::kIndCall)})), testing::ElementsAre("P3 medium"));
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_icall, Untaken(), Kind::kIndCall)})), testing::ElementsAre("P3 low"));
+}
+
+TEST(Policies, P4AnIndirectJump) {
+  EXPECT_THAT(Judge({Edge(cfi_outer_jump, cfi_outer_label, Kind::kIndJump)}).violations, IsEmpty());
+  EXPECT_THAT(Judge({Edge(cfi_outer_jump, cfi_other, Kind::kIndJump)}).violations, IsEmpty()) << "a tail call";
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, cfi_other_site, Kind::kIndJump)})), testing::ElementsAre("P4 medium"));
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, Untaken(), Kind::kIndJump)})), testing::ElementsAre("P4 low"));
+}
+
+TEST(Policies, P5TheMiddleOfAnInstruction) {
+  // pop %rax; ret in the immediate of the mov.
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, At(cfi_outer_isite) + 1, Kind::kIndJump)})), testing::ElementsAre("P5 high"));
+}
+
+TEST(Policies, P6TheCodeBetweenMustBeStraight) {
+  // From cfi_outer's start the call at cfi_outer_call comes before the indirect one.
+  EXPECT_THAT(Names(Judge({Edge(cfi_other_ret, cfi_outer_site, Kind::kUnknown), Edge(cfi_outer_jump, cfi_outer_label, Kind::kIndJump)})), testing::Contains("P6 low"));
+  EXPECT_THAT(Judge({kCall, kReturn, Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall)}).violations, IsEmpty());
+  EXPECT_THAT(Names(Judge({kCall, Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall)}, {.contiguous = false})), IsEmpty());
+}
+
+TEST(Policies, P7ADirectBranchGoesWhereTheFileSays) {
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_call, cfi_taken, Kind::kCall)})), testing::ElementsAre("P7 medium"));
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_site, cfi_outer_label, Kind::kJump)})), testing::ElementsAre("P7 medium"));
+}
+
+TEST(Policies, P8CodeLiesInFiles) {
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_icall, 0x20000123, Kind::kIndCall)})), testing::ElementsAre("P8 medium"));
+  EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet)})), testing::ElementsAre("P8 high"));
+  Result zero = Judge({Edge(cfi_inner_ret, 0x10, Kind::kRet)});
+  EXPECT_THAT(zero.violations.at(0).reason, HasSubstr("zero page"));
+  Result jit = Judge({Edge(cfi_outer_icall, 0x10000123, Kind::kIndCall)});
+  EXPECT_THAT(jit.violations, IsEmpty());
+  EXPECT_GT(jit.exceptions[static_cast<size_t>(Exception::kJit)], 0u);
+}
+
+TEST(Policies, P9ALongChainOfShortPieces) {
+  std::vector<BranchEntry> chain;
+  for (int i = 0; i < 12; ++i) chain.push_back(Edge(cfi_other_ret, cfi_other_site, Kind::kRet));
+  Result result = Judge(chain);
+  EXPECT_THAT(Names(result), testing::Contains("P9 low"));
+  EXPECT_GE(result.gadget_run, 8u);
+}
+
+TEST(Policies, X1ASignalsReturnIsNoAttack) {
+  // The kernel enters the handler; it returns to the restorer; what was open before is still open.
+  BranchEntry into{0xffffffff81000000, At(cfi_taken), MakeInfo(Kind::kEret)};
+  Result result = Judge({kCall, into, Edge(cfi_taken_ret, cfi_restorer, Kind::kRet), kReturn});
+  EXPECT_THAT(result.violations, IsEmpty());
+  EXPECT_EQ(result.exceptions[static_cast<size_t>(Exception::kSignal)], 2u);
+}
+
+TEST(Policies, WhatIsNotKnownRaisesNothing) {
+  EXPECT_THAT(Judge({{0, At(cfi_inner), MakeInfo(Kind::kRet)}, {At(cfi_inner_ret), 0, MakeInfo(Kind::kRet)}, {0, 0, 0}}).violations, IsEmpty());
+  EXPECT_EQ(Judge({{0xffffffff81000000, 0xffffffff81000100, MakeInfo(Kind::kRet)}}).edges, 0u);
+  EXPECT_EQ(Judge({}).edges, 0u);
+}
+
+TEST(FactsOfThisProgram, BoundariesEntriesAndPointers) {
+  auto facts = *Facts::Load(*elf::File::Open("/proc/self/exe"));
+  const uint64_t bias = Bias();
+  EXPECT_EQ(facts.IsEntry(At(cfi_outer) - bias), Known::kYes);
+  EXPECT_EQ(facts.IsEntry(At(cfi_outer_site) - bias), Known::kNo);
+  EXPECT_EQ(facts.IsBoundary(At(cfi_outer_site) - bias), Known::kYes);
+  EXPECT_EQ(facts.IsBoundary(At(cfi_outer_isite) - bias + 2), Known::kNo);
+  EXPECT_EQ(facts.IsTaken(At(cfi_taken) - bias), Known::kYes);
+  EXPECT_EQ(facts.IsTaken(Untaken() - bias), Known::kNo);
+  EXPECT_EQ(facts.TailJumps(*facts.Find(At(cfi_tail) - bias)), Known::kYes);
+  EXPECT_EQ(facts.TailJumps(*facts.Find(At(cfi_inner) - bias)), Known::kNo);
+  ASSERT_TRUE(facts.CallBefore(At(cfi_outer_isite) - bias).has_value());
+  EXPECT_FALSE(facts.CallBefore(At(cfi_outer_icall) - bias).has_value());
+  EXPECT_TRUE(facts.has_unwind());
+  EXPECT_EQ(kept_pointer, cfi_taken);
+}
+
+}  // namespace
+}  // namespace brink::cfi
+
+#endif
