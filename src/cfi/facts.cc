@@ -85,7 +85,9 @@ void Facts::ReadFunctions(const elf::File& file, const FactLimits& limits) {
   if (auto frames = elf::ReadFdeExtents(file); frames.ok()) {
     has_unwind_ = !frames->extents.empty();
     for (const elf::FdeExtent& extent : frames->extents) {
-      if (InText(extent.start) && room()) all.push_back({extent.start, extent.start + extent.size, 0, true});
+      // A signal's return begins one byte behind its entry: unwinders look up the address before a return.
+      const uint64_t start = extent.start + extent.signal_frame;
+      if (InText(start) && room()) all.push_back({start, extent.start + extent.size, 0, true});
     }
     pads_ = elf::ReadLandingPads(file, *frames);
   }

@@ -138,7 +138,7 @@ class Mutator {
     changed.records = records;
     Result result;
     Check(changed, map, &result);
-    const char* group = kind == Kind::kRet ? with_call ? "return, call in window" : "return, call before" : kind == Kind::kIndCall ? "indirect call" : "indirect jump";
+    const char* group = kind == Kind::kRet ? with_call ? "return, call in window" : "return, call before" : kind == Kind::kIndCall ? "indirect call" : map.At(records[0].from).loader ? "jump of the lazy resolver" : "indirect jump";
     Tally& tally = table[std::string(group) + ": " + kNames[mutation]];
     ++tally.made;
     tally.seen += result.severity >= Severity::kLow;
@@ -181,6 +181,7 @@ TEST(Mutations, AreSeenAndWhatIsWholeIsNot) {
     std::printf("| %s | %llu | %.1f %% |\n", name.c_str(), static_cast<unsigned long long>(tally.made), share);
     auto has = [&, &name = name](const char* text) { return name.find(text) != std::string::npos; };
     if (tally.made < 40) continue;
+    if (has("resolver")) continue;  // X6: it may go to any entry
     const bool strong = has(": 1 ") || has(": 2 ") || has(": 3 ") || has(": 6 ") || has(": 7 ") || has(": 8 ") || (has("call in window") && (has(": 4 ") || has(": 5 ")));
     const bool fair = has(": 9 ") || has(": 10 ") || has(": 11 ") || has(": 13 ") || has(": 14 ");
     EXPECT_GE(share, strong ? 95 : fair ? 90 : 0) << name;
