@@ -298,7 +298,8 @@ Known Facts::Defines(std::string_view name, uint64_t address) const {
   auto it = std::lower_bound(dynamic_.begin(), dynamic_.end(), name, [&](const Dynamic& d, std::string_view n) { return names_[d.name] < n; });
   for (; it != dynamic_.end() && names_[it->name] == name; ++it) {
     if (it->value == address) return Known::kYes;
-    if (it->chosen) return IsEntry(address);
+    // Its resolver holds the addresses that it chooses from.
+    if (it->chosen) return IsEntry(address) == Known::kYes && IsTaken(address) == Known::kNo ? Known::kNo : IsEntry(address);
   }
   return Known::kNo;
 }

@@ -79,7 +79,7 @@ class Facts {
   // The call that ends at `address`, if the bytes before it can be one (several readings: the longest).
   std::optional<decode::Insn> CallBefore(uint64_t address) const;
   // Whether the dynamic symbol `name` stands for `address`; a symbol whose address is chosen at run time (IFUNC) stands
-  // for every entry. A file without dynamic symbols does not say.
+  // for every entry whose address the file holds. A file without dynamic symbols does not say.
   Known Defines(std::string_view name, uint64_t address) const;
   // Whether the function leaves itself by a jump: then others may return in its name.
   Known TailJumps(const Function& function);
