@@ -124,6 +124,43 @@ TEST_F(AggregateWay, CollectingWhileRecordingGivesTheSame) {
   EXPECT_EQ(aggregate::ToText(collected), aggregate::ToText(loaded));
 }
 
+TEST_F(AggregateWay, ContainersStandApart) {
+  const std::string path = dir_.File("c.data"), id(64, 'a');
+  {
+    perfdata::WriterOptions options = MadeRecording::Defaults();
+    options.events[0].attr.sample_type |= perfdata::kSampleCgroup;
+    MadeRecording recording(path, options);
+    recording.MapProgram(7, kBias, program_);
+    recording.CgroupPath(5, "/system.slice/docker-" + id + ".scope");
+    recording.CgroupPath(6, "/system.slice/ssh.service");
+    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 5});
+    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 5});
+    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 6});
+    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 77});
+  }
+  aggregate::Data data = Collected(path, {.path = dir_.File("live.agg"), .by_container = true});
+  std::map<std::string, uint64_t> samples;
+  for (const auto& [name, population] : data.populations()) samples[name] = population.facts[aggregate::kSampleTotal];
+  EXPECT_EQ(samples, (std::map<std::string, uint64_t>{{"step/" + id, 2}, {"step/ssh.service", 1}, {"step/-", 1}}));
+}
+
+TEST_F(AggregateWay, TheFileIsWholeWhileItIsStillBeingCounted) {
+  const std::string path = Record("a.data", kBias, 3);
+  // Written at each sample but the first: what stands there before the end is a file with fewer samples, marked as such.
+  std::optional<report::AggregateCollector> collector;
+  report::LoadOptions load{.observe = [&](report::Program& program) { return &collector.emplace(&program, report::CollectOptions{.path = dir_.File("live.agg"), .write_every_ns = 1}); }, .observe_only = true};
+  auto program = report::LoadProgram(path, load);
+  ASSERT_THAT(program, IsOk());
+  auto before = aggregate::Read(dir_.File("live.agg"));
+  ASSERT_THAT(before, IsOk());
+  EXPECT_EQ(before->populations().at("step").facts[aggregate::kUnfinished], 1u);
+  ASSERT_THAT(collector->Finish(), IsOk());
+  auto after = aggregate::Read(dir_.File("live.agg"));
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(after->populations().at("step").facts[aggregate::kSampleTotal], 3u);
+  EXPECT_EQ(after->populations().at("step").facts[aggregate::kUnfinished], 0u);
+}
+
 TEST_F(AggregateWay, TimeSlicesStandApart) {
   const std::string path = Record("a.data", kBias, 3);
   // Samples are 1 ns apart from 1003 on; a second of the wall clock ends between the first and the second.

@@ -95,6 +95,10 @@ class MadeRecording {
     Add([&](auto out) { return writer_->encoder().Comm(out, pid, pid, "made", true, id); });
     Map(pid, bias + 0x1000, 0x1000, 0, path, build_id);
   }
+  void CgroupPath(uint64_t cgroup, const std::string& path) {
+    perfdata::SampleId id{.time = ++time_, .id = writer_->id()};
+    Add([&](auto out) { return writer_->encoder().Cgroup(out, cgroup, path, id); });
+  }
   struct Extra {
     uint64_t ip = 0;
     std::vector<uint64_t> chain;
