@@ -170,6 +170,26 @@ TEST_F(Blame, ASoftirqIsNamed) {
   EXPECT_GE(Right([&](const SpikeReport& s) { return s.cause == Cause::kSoftirq && s.subject == "softirq NET_RX"; }), kRight) << wrong_;
 }
 
+// In the guests with the test module: stack, and with branch hardware the branches, name who kept interrupts off.
+TEST_F(Blame, InterruptsThatWereOffHaveAnOwner) {
+  if (::access("/sys/module/brink_lbr/parameters/irqs_off", W_OK) != 0) GTEST_SKIP() << "needs the guests' test module";
+  Measure("irqs-off", {"-p", "50", "-m"});
+  if (IsSkipped() || HasFatalFailure()) return;
+  auto names = [](const std::vector<std::string>& lines) {
+    return std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return line.find("lbr_hold_interrupts_off") != std::string::npos; });
+  };
+  int with_branches = 0;
+  EXPECT_GE(Right([&](const SpikeReport& s) {
+              with_branches += names(s.branches);
+              return s.cause == Cause::kInterruptsOff && (s.subject == "lbr_hold_interrupts_off" || names(s.kernel_stack));
+            }),
+            kRight)
+      << wrong_;
+  if (testing_support::HasFeature("branch.snapshot")) {
+    EXPECT_GE(with_branches, kRight) << wrong_;
+  }
+}
+
 TEST_F(Blame, PageFaultsAreSeen) {
   Measure("faults", {"-p", "50", "-m"});
   if (IsSkipped() || HasFatalFailure()) return;

@@ -1,5 +1,5 @@
 // Makes late wake-ups of one known cause and says when: `latency_inject KIND COUNT CPU FILE` writes "start end" lines
-// (CLOCK_MONOTONIC, ns), one for each. Kinds: busy softirq quota faults reclaim mutex pi-mutex.
+// (CLOCK_MONOTONIC, ns), one for each. Kinds: busy softirq irqs-off quota faults reclaim mutex pi-mutex.
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -117,6 +117,17 @@ void Softirq(int count, int cpu, const Log& log) {
     if (::sendto(sender, "x", 1, 0, reinterpret_cast<sockaddr*>(&address), sizeof address) != 1) Fail("sendto");
   });
   latency_burn_bpf__destroy(skeleton);
+}
+
+// The guests' test module keeps interrupts off on the writer's CPU.
+void InterruptsOff(int count, int cpu, const Log& log) {
+  Pin(cpu);
+  int fd = ::open("/sys/module/brink_lbr/parameters/irqs_off", O_WRONLY);
+  if (fd < 0) Fail("irqs_off of the test module");
+  std::string ns = std::to_string(kSpikeNs);
+  Repeat(count, log, {}, [&] {
+    if (::pwrite(fd, ns.data(), ns.size(), 0) < 0) Fail("irqs_off");
+  });
 }
 
 int64_t Throttled(const std::string& stat_file) {
@@ -264,6 +275,7 @@ int main(int argc, char** argv) {
   if (kind == "busy") Busy(count, cpu, log);
   else if (kind == "softirq") Softirq(count, cpu, log);
   else if (kind == "quota" && argc == 6) Quota(count, cpu, log, argv[5]);
+  else if (kind == "irqs-off") InterruptsOff(count, cpu, log);
   else if (kind == "faults") Faults(count, cpu, log);
   else if (kind == "reclaim" && argc == 7) Reclaim(count, cpu, log, argv[5], argv[6]);
   else if (kind == "mutex" || kind == "pi-mutex") HeldMutex(count, cpu, log, kind == "pi-mutex");
