@@ -54,9 +54,9 @@ select count(*) from t where b like '%9_' and a in (select a * 3 from t where c 
 """
 # Name -> (command, work for some two seconds).
 PROGRAMS = {
-    "python3": (["/usr/bin/python3", "@PY@"], 250),
+    "python3": (["/usr/bin/python3", "@PY@"], 600),
     "gzip": (["gzip", "-9", "-c", "@TEXT@"], 1),
-    "xz": (["xz", "-T1", "-6", "-c", "@TEXT@"], 1),
+    "xz": (["xz", "-T1", "-2", "-c", "@TEXT@"], 1),
     "bzip2": (["bzip2", "-c", "@TEXT@"], 1),
     "cc1": (["@CC1@", "-imultiarch", "x86_64-linux-gnu", "-O2", "-quiet", "@C@", "-o", "/dev/null"], 1),
     "perl": (["/usr/bin/perl", "@PL@", "@TEXT@"], 250),
