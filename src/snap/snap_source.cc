@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include <absl/strings/str_format.h>
 
+#include "base/fd.h"
 #include "base/strings.h"
 #include "filter/compile.h"
 #include "kernel/tracefs.h"
@@ -40,6 +42,16 @@ std::optional<HookKind> HookOf(TriggerKind kind, bool multi) {
     case TriggerKind::kFexit: return HookKind::kFexit;
     default: return std::nullopt;
   }
+}
+
+// Those of `names` that ftrace can reach: one that it cannot would fail a whole glob. All of them where that is not told.
+std::vector<std::string> Probeable(std::vector<std::string> names) {
+  auto text = TracefsRoot().empty() ? StatusOr<std::string>(NotFound("tracefs")) : ReadFile(TracefsRoot() + "/available_filter_functions");
+  if (!text.ok() || text->empty()) return names;
+  std::set<std::string_view> known;
+  for (std::string_view line : Split(*text, '\n')) known.insert(line.substr(0, line.find_first_of(" \t")));
+  std::erase_if(names, [&](const std::string& name) { return !known.contains(name); });
+  return names;
 }
 
 // Whether tracefs knows it; else the nearest of its category, or the nearest category.
@@ -127,7 +139,7 @@ Status SnapSource::PlanTrigger(Trigger trigger) {
       plan.functions = {trigger.name};
       if (trigger.glob()) {
         ASSIGN_OR_RETURN(KernelTypes * types, Types());
-        plan.functions = types->FunctionNames(trigger.name);
+        plan.functions = Probeable(types->FunctionNames(trigger.name));
         if (plan.functions.empty()) return NotFound("--on '" + EscapeForTerminal(trigger.text) + "': no kernel function matches");
       }
       break;
