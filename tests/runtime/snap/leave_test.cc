@@ -115,7 +115,8 @@ TEST(SnapLeaves, AThousandUprobesGoAtOnce) {
   ASSERT_NE(places, std::string::npos) << snap.text();
   EXPECT_GE(std::stoi(snap.text().substr(places + 16)), 700);
   auto took = snap.End(SIGINT);
-  EXPECT_LT(took, 1000ms);
+  // 0.1 s on an idle machine; one by one they would take more than a minute. A busy machine must not decide between.
+  EXPECT_LT(took, 10s);
   EXPECT_TRUE(GoneWithin(before, 5s));
 }
 
