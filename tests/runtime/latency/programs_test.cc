@@ -1,0 +1,48 @@
+// What rtla's --bpf-action needs of an object, and that every tracepoint the latency programs want loads here.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "brink/abi/snapshot.h"
+#include "latency/blame_bpf.h"
+#include "support/features.h"
+#include "timerlat_action.skel.h"
+
+namespace brink::latency {
+namespace {
+
+TEST(TimerlatAction, LoadsAsTheTracepointProgramThatRtlaCallsByTail) {
+  SKIP_UNLESS("bpf.ringbuf");
+  timerlat_action_bpf* skeleton = timerlat_action_bpf__open();
+  ASSERT_NE(skeleton, nullptr);
+  EXPECT_EQ(bpf_program__type(skeleton->progs.action_handler), BPF_PROG_TYPE_TRACEPOINT);
+  EXPECT_STREQ(bpf_program__section_name(skeleton->progs.action_handler), "tp/timerlat_action");
+  EXPECT_EQ(bpf_map__value_size(skeleton->maps.brink_timerlat), sizeof(brink_snapshot_slot));
+  // Nothing is pinned by a test.
+  ASSERT_EQ(bpf_map__set_pin_path(skeleton->maps.brink_timerlat, nullptr), 0);
+  EXPECT_EQ(timerlat_action_bpf__load(skeleton), 0);
+  timerlat_action_bpf__destroy(skeleton);
+}
+
+TEST(LatencyPrograms, LoadAndLogThisMachine) {
+  SKIP_UNLESS("bpf.tp_btf");
+  auto bpf = LatencyBpf::Start({.snapshots = false});
+  ASSERT_TRUE(bpf.ok()) << bpf.status();
+  // The heartbeat alone fills the logs.
+  bool logged = false;
+  for (int i = 0; i < 2000 && !logged; ++i) {
+    ::usleep(5000);
+    for (size_t cpu = 0; cpu < (*bpf)->cpus(); ++cpu) logged |= (*bpf)->cpu(cpu).head > 10;
+  }
+  EXPECT_TRUE(logged);
+  auto slot = (*bpf)->Register(::getpid());
+  ASSERT_TRUE(slot.ok());
+  EXPECT_EQ(*slot, 0u);
+  EXPECT_TRUE((*bpf)->Unregister(::getpid()).ok());
+  EXPECT_FALSE((*bpf)->Unregister(::getpid()).ok());
+}
+
+}  // namespace
+}  // namespace brink::latency
