@@ -12,10 +12,10 @@ int brink_walk_on_event(void *ctx)
 	struct brink_sample *s = brink_sample_begin(ctx);
 
 	if (!s)
-		return 0;
+		return walk_goes_on;
 	if (walk_sample(ctx, s, ((struct brink_sample_scratch *)s)->entries, BRINK_WALK_IRQ_DEPTH))
-		return 0;
+		return walk_goes_on;
 	brink_sample_chain(ctx, s);
 	brink_sample_emit(s);
-	return 0;
+	return walk_goes_on;
 }

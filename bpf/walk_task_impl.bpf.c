@@ -15,5 +15,5 @@ SEC("perf_event")
 int brink_walk_on_event(void *ctx)
 {
 	walk_task_sample(ctx);
-	return 0;
+	return walk_goes_on;
 }

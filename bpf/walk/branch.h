@@ -21,6 +21,8 @@ WALK_INLINE int walk_taken(struct brink_walk *w, struct brink_walk_out *out, __u
 	__u64 from = w->reg[BRINK_WREG_IP].val;
 	__u32 at;
 
+	/* Executed, whatever comes of the target. */
+	w->steps++;
 	w->reg[BRINK_WREG_IP].val = to;
 	w->pc = pc;
 	if (w->kind_mask >> type & 1) {

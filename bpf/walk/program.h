@@ -18,6 +18,9 @@ const volatile struct brink_walk_config walk_config = {
 	.bucket_burst_ns = 10000000,
 };
 
+/* What the programs return: whether the event does what it does besides running them (a signal, a record). */
+const volatile __u32 walk_goes_on = 0;
+
 /*
  * Names the address space. The pointers of mm and executable may be used again; the stack's random start tells a new
  * image from the old one. 0: none (kernel thread).

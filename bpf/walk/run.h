@@ -71,7 +71,11 @@ WALK_INLINE void walk_begin(struct brink_walk *w, const struct brink_walk_config
 
 static long walk_callback(__u32 i, void *p)
 {
-	return walk_step((struct walk_ctx *)p) != 0;
+	__u32 ended = walk_step((struct walk_ctx *)p);
+
+	/* The compiler knows that it is 0 or 1; the verifier wants to see it. */
+	WALK_OPAQUE(ended);
+	return ended & 1;
 }
 
 /* Walks until w->stop is set. */

@@ -222,10 +222,8 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 			return 1;
 	} else if (op >= BRINK_OP_JCC && op <= BRINK_OP_RET) {
 		went = walk_branch(w, c->out, u, op);
-		if (went != 2) {
-			w->steps++;
+		if (went != 2)
 			return went;
-		}
 	} else if (op == BRINK_OP_PUSH) {
 		__u32 n = u->sh ? 2 : 8;
 
@@ -264,10 +262,8 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		walk_result(w, u->dst & 31, 0, (__u32)u->disp | (__u64)(__u32)u->imm << 32);
 	} else if (op >= BRINK_OP_JRCXZ && op <= BRINK_OP_LOOP) {
 		went = walk_branch(w, c->out, u, op);
-		if (went != 2) {
-			w->steps++;
+		if (went != 2)
 			return went;
-		}
 	} else if (op != BRINK_OP_NOP) {
 		if (walk_cold(w, u, op))
 			return 1;

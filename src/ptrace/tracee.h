@@ -34,6 +34,7 @@ class ProcessMemory : public decode::Memory {
   explicit ProcessMemory(pid_t tid) : tid_(tid) {}
   size_t Read(uint64_t address, void* out, size_t size) override;
   bool Write(uint64_t address, const void* data, size_t size);
+  pid_t tid() const { return tid_; }
 
  private:
   pid_t tid_;

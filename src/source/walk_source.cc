@@ -172,6 +172,8 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   config.bucket_permille = options_.share_permille;
   config.bucket_burst_ns = 10'000'000;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
+  uint32_t goes_on = options_.goes_on;
+  RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));
   if (int error = bpf_object__load(object_)) return BpfLoadError(-error, "load the walker");
   return OkStatus();
 }

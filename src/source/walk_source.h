@@ -29,6 +29,7 @@ struct WalkSourceOptions {
   uint64_t cache_bytes = size_t{40} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
+  bool goes_on = false;  // the sampling events deliver their own signal or record besides (tests stop threads that way)
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;

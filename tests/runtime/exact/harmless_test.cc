@@ -1,5 +1,5 @@
-// Hop and step leave their targets as they were: whatever happens to brink, a target ends with its own status, its system
-// calls give what they give, and it cannot see flags, masks or handlers that are not its own.
+// The sources leave their targets as they were: whatever happens to brink, a target ends with its own status, its system
+// calls give what they give, it cannot see flags, masks or handlers that are not its own, and no BPF program stays.
 #include <csignal>
 #include <random>
 
@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "harness.h"
+#include "support/features.h"
 #include "support/process.h"
 #include "support/status_matchers.h"
 #include "walk/recording_check.h"
@@ -27,6 +28,8 @@ const Mode kModes[] = {
     {"step", {"--source", "step", "-F", "500"}},
     {"hop", {"--source", "hop", "-F", "1000"}},
     {"whole", {"--source", "step", "--whole-run"}},
+    {"walk_irq", {"--source", "walk", "--walk-mode", "irq", "-F", "2000", "--walk-share", "0"}},
+    {"walk_task", {"--source", "walk", "--walk-mode", "task", "-F", "2000", "--walk-share", "0", "--depth", "256"}},
 };
 
 std::vector<std::string> Record(const Mode& mode, const TempDir& folder, std::vector<std::string> more) {
@@ -36,26 +39,40 @@ std::vector<std::string> Record(const Mode& mode, const TempDir& folder, std::ve
   return words;
 }
 
-class Harmless : public testing::TestWithParam<Mode> {};
+class Harmless : public testing::TestWithParam<Mode> {
+ protected:
+  void SetUp() override {
+    std::string_view name = GetParam().name;
+    if (name == "walk_irq") SKIP_UNLESS("source.walk");
+    if (name == "walk_task") SKIP_UNLESS("source.walk_task");
+  }
+};
 
 TEST_P(Harmless, TargetsSurviveTheDeathOfBrinkAtAnyMoment) {
   TempDir folder;
   std::mt19937 random(11);
   int rounds = Thorough() ? 100 : 10;
   int survived = 0;
+  size_t loaded = 0;
   for (int i = 0; i < rounds; ++i) {
     pid_t target = StartTarget({"work", "900", "33"});
     SleepMs(20);
     pid_t brink = StartBrink(Record(GetParam(), folder, {"-p", std::to_string(target)}));
     // From before the helper is there to well into the recording.
     SleepMs(static_cast<double>(random() % 800));
+    std::vector<uint32_t> programs = BpfPrograms(brink);
     ::kill(brink, SIGKILL);
     WaitFor(brink, 10);
+    EXPECT_TRUE(ProgramsAreGone(programs, 10)) << "round " << i;
+    loaded += programs.size();
     int status = WaitFor(target, 60);
     EXPECT_EQ(status, 33) << "round " << i;
     survived += status == 33;
   }
   EXPECT_EQ(survived, rounds);
+  if (std::string_view(GetParam().name).starts_with("walk")) {
+    EXPECT_GT(loaded, 0u);
+  }
 }
 
 TEST_P(Harmless, TargetsSurviveAnOrderlyEnd) {

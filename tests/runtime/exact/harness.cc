@@ -3,7 +3,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +62,34 @@ int WaitFor(pid_t pid, double seconds) {
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   return -1;
+}
+
+std::vector<uint32_t> BpfPrograms(pid_t pid) {
+  std::vector<uint32_t> ids;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fdinfo", error)) {
+    std::ifstream info(entry.path());
+    std::string word;
+    for (uint32_t id; info >> word;) {
+      if (word == "prog_id:" && info >> id) ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+bool ProgramsAreGone(const std::vector<uint32_t>& ids, double seconds) {
+  for (int i = 0; i < seconds * 100; ++i) {
+    bool gone = true;
+    for (uint32_t id : ids) {
+      int fd = ::bpf_prog_get_fd_by_id(id);
+      if (fd < 0) continue;
+      ::close(fd);
+      gone = false;
+    }
+    if (gone) return true;
+    SleepMs(10);
+  }
+  return false;
 }
 
 bool Thorough() { return std::getenv("BRINK_LONG") != nullptr; }

@@ -17,6 +17,11 @@ pid_t StartBrink(const std::vector<std::string>& words);
 int WaitFor(pid_t pid, double seconds);
 void SleepMs(double ms);
 
+// Ids of the BPF programs that a process holds now.
+std::vector<uint32_t> BpfPrograms(pid_t pid);
+// Whether the kernel has let go of them all; waits for it.
+bool ProgramsAreGone(const std::vector<uint32_t>& ids, double seconds);
+
 // Whether BRINK_LONG asks for the long form.
 bool Thorough();
 

@@ -222,7 +222,9 @@ class Run {
     uint64_t value = period(*random_);
     if (tick.valid() && ::ioctl(tick.get(), PERF_EVENT_IOC_PERIOD, &value) == 0) return;
     auto opened = ptrace::OpenTick(tid, value);
-    if (opened.ok()) tick.Reset(*opened);
+    if (!opened.ok()) return;
+    tick.Reset(*opened);
+    if (options_.on_tick) options_.on_tick(*opened);
   }
 
   void OnStop(pid_t tid, int signal, int event) {

@@ -35,6 +35,7 @@ struct Options {
   double seconds = 20;                 // enough beyond, once there are `least`
   uint32_t least = 5;                  // windows that are waited for, however slow the machine
   uint64_t seed = 1;
+  std::function<void(int fd)> on_tick;  // every clock event that is opened to stop a thread
 };
 
 struct Program {
