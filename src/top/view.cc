@@ -193,13 +193,15 @@ const Table& View::CurrentTable() {
 }
 
 std::vector<Line> View::Status(const Facts& facts, size_t columns) const {
-  std::string text = "brink top  " + EscapeForTerminal(facts.source) + "  " + Grouped(facts.samples) + " samples";
+  // The state first: a long name must not push it off the screen.
+  std::string text = "brink top";
+  if (facts.ended) text += " [ended]";
+  if (paused_) text += " [held]";
+  if (per_interval_) text += " [last interval]";
+  text += "  " + EscapeForTerminal(facts.source) + "  " + Grouped(facts.samples) + " samples";
   if (!facts.ended) text += absl::StrFormat(" (%.0f/s)", facts.samples_per_second);
   text += "  " + Grouped(facts.branches) + " branches";
   if (facts.lost) text += "  LOST " + Grouped(facts.lost);
-  if (facts.ended) text += "  [ended]";
-  if (paused_) text += "  [held]";
-  if (per_interval_) text += "  [last interval]";
   std::string tabs;
   for (size_t i = 0; i < LiveTables().size(); ++i) {
     const std::string name = std::to_string(i + 1) + " " + LiveTables()[i]->name;
