@@ -2,6 +2,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "base/fd.h"
 #include "programs.h"
@@ -40,6 +42,13 @@ constexpr const char* kValidate =
     "v=jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\n"
     "[v.validate(value) for value in values]\n"
     "print(len(values))\n";
+
+std::multiset<std::string> LinesOf(const std::string& text) {
+  std::istringstream lines(text);
+  std::multiset<std::string> out;
+  for (std::string line; std::getline(lines, line);) out.insert(line);
+  return out;
+}
 
 class Viewers : public testing::Test {
  protected:
@@ -103,8 +112,9 @@ TEST_F(Viewers, PerfReadsTheRecordingWrittenAgain) {
   for (const char* fields : {"ip,brstack", "comm,pid,tid,time,period,event"}) {
     ProcessResult before = testing_support::Run({"perf", "script", "-i", data_, "-F", fields}), after = testing_support::Run({"perf", "script", "-i", dir_.File("again.data"), "-F", fields});
     EXPECT_EQ(after.status, 0) << after.err;
-    EXPECT_EQ(after.err, before.err);
-    EXPECT_TRUE(after.out == before.out) << fields;
+    EXPECT_EQ(after.err, "") << "in order, whatever the order of the recording was";
+    // Samples that came later than their round are in another place then: what counts is that each is there.
+    EXPECT_TRUE(LinesOf(after.out) == LinesOf(before.out)) << fields;
     EXPECT_GT(after.out.size(), 1000u);
   }
 }
