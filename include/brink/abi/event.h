@@ -195,7 +195,7 @@ enum brink_counter {
 	BRINK_CNT_TASKS_LOST = 12,	/* processes that did not fit into the task set */
 	BRINK_CNT_RECORDS_FILTERED = 13, /* branch records removed by a filter */
 	BRINK_CNT_RECORDS_UNKNOWN = 14,	/* branch records removed because a predicate was unknown */
-	BRINK_CNT_LATE = 14,		/* samples lost: the deferred walk began or ended too late, or elsewhere */
+	BRINK_CNT_LATE = 15,		/* samples lost: the deferred walk began or ended too late, or elsewhere */
 	BRINK_CNT_MAX = 16
 };
 
