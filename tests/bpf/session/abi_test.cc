@@ -71,6 +71,24 @@ TEST(AbiBtf, SamplingObjectAgreesWithTheHeader) {
   sample_bpf__destroy(object);
 }
 
+// Two counters of one number are one counter; a switch does not compile with them.
+constexpr bool IsCounter(int value) {
+  switch (value) {
+    case BRINK_CNT_EVENTS: case BRINK_CNT_EMITTED: case BRINK_CNT_EMITTED_BYTES: case BRINK_CNT_RING_FULL: case BRINK_CNT_RING_CONTENDED:
+    case BRINK_CNT_LOST_BYTES: case BRINK_CNT_FILTERED: case BRINK_CNT_FILTER_UNKNOWN: case BRINK_CNT_NO_STACK: case BRINK_CNT_THROTTLED:
+    case BRINK_CNT_RECURSION: case BRINK_CNT_MISS_LOST: case BRINK_CNT_TASKS_LOST: case BRINK_CNT_RECORDS_FILTERED:
+    case BRINK_CNT_RECORDS_UNKNOWN: case BRINK_CNT_LATE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+TEST(AbiBtf, CountersHaveNumbersOfTheirOwn) {
+  for (int i = 0; i < BRINK_CNT_MAX; ++i) EXPECT_TRUE(IsCounter(i)) << i;
+  EXPECT_FALSE(IsCounter(BRINK_CNT_MAX));
+}
+
 TEST(AbiBtf, TheTablesNameEveryMember) {
   sample_bpf* object = sample_bpf__open();
   ASSERT_NE(object, nullptr);

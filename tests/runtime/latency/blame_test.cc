@@ -71,14 +71,14 @@ Injected ReadInjected(const std::string& file) {
   return all;
 }
 
-// The worst explained wake-up that overlaps the stretch; nullptr when none does.
-const SpikeReport* WorstWithin(const std::vector<SpikeReport>& spikes, int64_t start, int64_t end) {
-  const SpikeReport* worst = nullptr;
+// The explained wake-ups that overlap the stretch, the worst first. Other load of the machine makes late ones there too.
+std::vector<const SpikeReport*> Within(const std::vector<SpikeReport>& spikes, int64_t start, int64_t end) {
+  std::vector<const SpikeReport*> within;
   for (const SpikeReport& spike : spikes) {
-    if (spike.now_ns < start || spike.deadline_ns > end) continue;
-    if (!worst || spike.lateness_ns > worst->lateness_ns) worst = &spike;
+    if (spike.now_ns >= start && spike.deadline_ns <= end) within.push_back(&spike);
   }
-  return worst;
+  std::sort(within.begin(), within.end(), [](auto* a, auto* b) { return a->lateness_ns > b->lateness_ns; });
+  return within;
 }
 
 class Blame : public testing::Test {
@@ -119,9 +119,9 @@ class Blame : public testing::Test {
     Injected times = ReadInjected(dir_.File("times"));
     EXPECT_EQ(times.size(), static_cast<size_t>(kSpikes));
     for (const auto& [start, end] : times) {
-      const SpikeReport* spike = WorstWithin(document_.spikes, start, end);
-      if (spike && right(*spike) && AddsUp(*spike)) ++count;
-      else wrong_ += spike ? SpikeText(*spike) : "nothing was late\n";
+      const auto spikes = Within(document_.spikes, start, end);
+      if (std::any_of(spikes.begin(), spikes.end(), [&](auto* spike) { return right(*spike) && AddsUp(*spike); })) ++count;
+      else wrong_ += spikes.empty() ? "nothing was late\n" : SpikeText(*spikes.front());
     }
     return count;
   }
