@@ -272,10 +272,18 @@ TEST(OwnFormats, MissedPeriodsAreCounted) {
   TempDir dir;
   pid_t child = ::fork();
   if (child == 0) {
-    ::execl(BrinkBinary().c_str(), "brink", "latency", "-q", "--save", dir.File("r").c_str(), nullptr);
+    ::execl(BrinkBinary().c_str(), "brink", "latency", "-q", "--save", dir.File("r").c_str(), "-F", dir.File("f").c_str(), nullptr);
     ::_exit(127);
   }
-  ::usleep(300'000);
+  // It measures once it has a cycle to tell of.
+  bool measuring = false;
+  for (int i = 0; i < 12'000 && !measuring; ++i) {
+    ::usleep(5000);
+    if (::access(dir.File("f").c_str(), R_OK) != 0) continue;
+    auto status = ReadFile(dir.File("f"), 1 << 20);
+    measuring = status.ok() && !ParseCyclicText(*status).statuses.empty() && ParseCyclicText(*status).statuses[0].cycles > 0;
+  }
+  ASSERT_TRUE(measuring);
   ::kill(child, SIGSTOP);
   ::usleep(30'000);
   ::kill(child, SIGCONT);
