@@ -69,7 +69,7 @@ SEC("?tp")
 int snap_tracepoint(void *ctx)
 {
 	SNAP_BEGIN(hit);
-	bpf_get_stack(ctx, &hit.ip, sizeof(hit.ip), 1);
+	hit.ip_from_stack = 1;
 	hit.kernel_ip = 1;
 	return snap_capture(ctx, &hit);
 }
@@ -80,7 +80,7 @@ int snap_raw_tracepoint(void *ctx)
 {
 	SNAP_BEGIN(hit);
 	if (snap_cfg.flags & BRINK_SNAP_CFG_ENTRY_KERNEL) {
-		bpf_get_stack(ctx, &hit.ip, sizeof(hit.ip), 1);
+		hit.ip_from_stack = 1;
 		hit.kernel_ip = 1;
 	} else {
 		hit.ip = snap_user_reg(task, BRINK_REG_IP);

@@ -23,6 +23,7 @@ struct snap_hit {
 	__u64 signal_addr;
 	__u32 user_ctx;		/* the context begins with the registers of user code */
 	__u32 kernel_ip;
+	__u32 ip_from_stack;	/* the place is a frame of the kernel's stack: found when it is wanted */
 };
 
 /*
@@ -366,11 +367,16 @@ static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_h
 		snap_count(BRINK_SNAP_CNT_FAST);
 		goto out;
 	}
+	/* Unwinding costs more than all the rest of a hit that a condition drops. */
+	if (hit->ip_from_stack && (snap_cfg.filter.fields & 1u << BRINK_FF_IP || snap_cfg.key == BRINK_SNAP_KEY_IP))
+		bpf_get_stack(ctx, &slot->sample.ip, sizeof(slot->sample.ip), 1);
 	snap_inputs(slot);
 	snap_load_all(ctx, hit->entry, slot->snap.duration_ns, &slot->in);
 	if (!snap_passes(slot))
 		goto out;
 	snap_take_branches(slot, hit);
+	if (hit->ip_from_stack && !slot->sample.ip)
+		bpf_get_stack(ctx, &slot->sample.ip, sizeof(slot->sample.ip), 1);
 	bpf_probe_read_kernel(slot->snap.comm, sizeof(slot->snap.comm), slot->in.comm);
 	bpf_probe_read_kernel(slot->snap.value, sizeof(slot->snap.value), slot->in.ext);
 	slot->snap.known = slot->in.ext_known;
