@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Walk against hop: branches recorded per second of target slowdown, of the same program in interleaved runs. A program of
-fixed work runs bare, under `record --source walk` and under `record --source hop`; slowdown is the median of its elapsed
-time above the bare median. Prints the ratio of the two (the bar is 20); compare ratios, not absolute figures.
+fixed work runs bare, under `record --source walk` and under `record --source hop`. Slowdown is counted in CPU time, which
+other load disturbs less than elapsed time: the median of the program's own (walks happen in it) above the bare median; for
+hop also the time of its helper, for which the program stands still. Prints the ratio of the two (the bar is 20).
 
 usage: run.py [--brink build/brink] [--repeat N] [--walk OPTIONS] [--hop OPTIONS] [--json]
 """
@@ -26,11 +27,11 @@ def once(argv):
 
 
 def timed_program(folder):
-    """The program prints its own time, so that brink's start and end are not counted."""
+    """The program prints its own CPU time, so that brink's start and end are not counted."""
     path = os.path.join(folder, "timed")
     with open(path, "w", encoding="ascii") as file:
-        file.write("#!/bin/sh\nexec perl -MTime::HiRes=time -e 'my $b = time; my $t = join \"\", map { chr(65 + $_ * 7919 % 26) } 1..4000;"
-                   " my %n; for my $i (1..8000) { $n{$1}++ while $t =~ /([A-M]{2})/g; } printf STDERR \"elapsed %.6f\\n\", time - $b;'\n")
+        file.write("#!/bin/sh\nexec perl -e 'my $t = join \"\", map { chr(65 + $_ * 7919 % 26) } 1..4000;"
+                   " my %n; for my $i (1..3000) { $n{$1}++ while $t =~ /([A-M]{2})/g; } my ($u, $s) = times; printf STDERR \"cpu %.6f\\n\", $u + $s;'\n")
     os.chmod(path, 0o755)
     return [path]
 
@@ -53,7 +54,8 @@ def main():
         for _ in range(args.repeat):
             for name, argv in rows.items():
                 text = once(argv)[1]
-                times[name].append(float(re.search(r"elapsed ([0-9.]+)", text).group(1)))
+                helper = re.search(r"ptrace helper took ([0-9.]+) ms", text)
+                times[name].append(float(re.search(r"cpu ([0-9.]+)", text).group(1)) + (float(helper.group(1)) / 1e3 if helper else 0))
                 found = re.search(r"samples, ([0-9,]+) branches", text)
                 branches[name].append(int(found.group(1).replace(",", "")) if found else 0)
     bare = statistics.median(times["bare"])
