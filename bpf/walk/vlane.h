@@ -116,7 +116,8 @@ WALK_INLINE __u64 walk_bytes(__u32 length)
 
 WALK_INLINE __u64 *walk_vector_at(struct brink_walk *w, __u32 i)
 {
-	return (__u64 *)w->vreg[i & 63].data;	/* 32 is vtmp, which follows */
+	/* 32 is vtmp, which follows the array. */
+	return (__u64 *)((char *)w + __builtin_offsetof(struct brink_walk, vreg) + (i & 63) * sizeof(w->vreg[0]));
 }
 
 WALK_INLINE __u64 walk_vector_known(const struct brink_walk *w, __u32 i)

@@ -74,7 +74,7 @@ WALK_GLOBAL int walk_v_byte(struct brink_walk *w, const struct brink_uop *u, __u
 	kb = walk_vector_known(w, bi);
 	if (u->aux == BRINK_VS_BYTES) {
 		/* The control is b; an unknown one gives an unknown byte. */
-		from = w->vreg[bi].data[j];
+		from = ((const __u8 *)walk_vector_at(w, bi))[j];
 		k = kb >> j & 1;
 		from = from & 0x80 ? WALK_FROM_NONE : (j & 48) + (from & 15);
 	} else {
@@ -88,7 +88,7 @@ WALK_GLOBAL int walk_v_byte(struct brink_walk *w, const struct brink_uop *u, __u
 		byte = w->vreg[u->src2 & 31].data[at];
 		k &= w->vknown[u->src2 & 31] >> at;
 	} else if (from < WALK_FROM_NONE) {
-		byte = w->vreg[bi].data[at];
+		byte = ((const __u8 *)walk_vector_at(w, bi))[at];
 		k &= kb >> at;
 	}
 	w->scratch[j] = byte;

@@ -20,7 +20,8 @@ struct VmArea : Mapping {
   bool io = false;       // VM_IO: a device behind it
   bool pfn_map = false;  // VM_PFNMAP: raw page frames, no struct pages
 
-  bool device() const { return io || pfn_map; }
+  // The place where the kernel executes probed instructions (uprobes) is marked VM_IO and is ordinary memory.
+  bool device() const { return (io || pfn_map) && path != "[uprobes]"; }
   // Written by the kernel: vvar, vvar_vclock and the paravirtual clock pages.
   bool kernel_written() const { return path.starts_with("[vvar") || path == "[pvclock]" || path == "[hvclock]"; }
 };

@@ -195,7 +195,7 @@ TEST_F(Agree, OnEveryStateThatAWalkLeaves) {
   std::cout << walks << " walks, " << steps << " steps, " << branches << " branches, ends:";
   for (const auto& [stop, count] : stops) std::cout << " " << StopReasonName(static_cast<int>(stop)) << " " << count;
   std::cout << "\n";
-  // The walks got somewhere, and ended in many ways. Random code on random registers soon faults: about two steps a walk.
+  // The walks got somewhere, and ended in many ways. Random code on random registers soon faults: about four steps a walk.
   EXPECT_GT(steps, walks);
   EXPECT_GT(branches, walks / 10);
   EXPECT_GE(stops.size(), 8u);

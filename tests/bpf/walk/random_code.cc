@@ -22,8 +22,11 @@ void Append32(std::vector<uint8_t>* out, uint32_t value) {
 CodeMaker::CodeMaker(uint64_t seed) : maker_(seed) {
   for (auto [family, count] : {std::pair{DiffOptions::Family::kInteger, kIntegerPool}, {DiffOptions::Family::kVector, kVectorPool}}) {
     InsnSource source(seed, family);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count;) {
       RandomInsn insn = source.Next();
+      // Random addresses fault: most walks would be over at once.
+      if (insn.memory >= 0 && !maker_.OneIn(8)) continue;
+      ++i;
       pool_.emplace_back(insn.bytes, insn.bytes + insn.decoded.length);
     }
   }
@@ -31,7 +34,7 @@ CodeMaker::CodeMaker(uint64_t seed) : maker_(seed) {
 
 // A register gets a pointer again: random results lose them soon.
 void CodeMaker::Anchor(std::vector<uint8_t>* out) {
-  int reg = static_cast<int>(maker_.Random() % 16);
+  int reg = maker_.OneIn(3) ? 4 : static_cast<int>(maker_.Random() % 16);  // the stack pointer above all
   Append(out, {0x48 | (reg >= 8), 0xc7, 0xc0 | (reg & 7)});
   Append32(out, static_cast<uint32_t>(maker_.DataPointer()));
 }
