@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What walking costs the target: interleaved runs of real programs, bare, under perf record -e cpu-clock and under
-brink record --source walk at the same rate. Prints medians of the slowdown in per cent and brink's own statistics;
+"""What walking costs the target, in its own CPU time: interleaved runs of real programs, bare, under perf record -e
+cpu-clock and under brink record --source walk at the same rate. Prints medians of the slowdown in per cent and brink's own statistics;
 compare columns, not absolute figures: the machine is noisy.
 
 usage: run.py [--brink build/brink] [--rate HZ] [--repeat N] [--record OPTIONS] [--json]
@@ -13,16 +13,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 PROGRAMS = {
     "python3": ["/usr/bin/python3", "-c", "import json\nd={str(i):list(range(i%17)) for i in range(20000)}\n"
-                "for _ in range(6): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])"],
-    "gzip": ["sh", "-c", "gzip -9 -c @INPUT@ > /dev/null"],
-    "xz": ["sh", "-c", "xz -3 -c @INPUT@ > /dev/null"],
-    "perl": ["perl", "-e", "my %h; for my $i (1..400000) { $h{($i*7919)%65537} .= chr(65+$i%26); } my $n=0;"
+                "for _ in range(60): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])"],
+    "gzip": ["sh", "-c", "gzip -9 -c @INPUT@ @INPUT@ > /dev/null"],
+    "xz": ["sh", "-c", "xz -3 -c @INPUT@ @INPUT@ @INPUT@ > /dev/null"],
+    "perl": ["perl", "-e", "my %h; for my $i (1..4000000) { $h{($i*7919)%65537} .= chr(65+$i%26); } my $n=0;"
              " for (keys %h) { $n += tr/A// if /AB|[K-P]+Q/ } print $n"],
-    "sort": ["sh", "-c", "LC_ALL=C sort -S 64M @TEXT@ > /dev/null"],
+    "sort": ["sh", "-c", "LC_ALL=C sort -S 512M @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ > /dev/null"],
     "cc1": ["gcc", "-O2", "-c", "@SOURCE@", "-o", "/dev/null"],
 }
 
@@ -44,12 +43,18 @@ def inputs(folder):
     return {"@INPUT@": text, "@TEXT@": text, "@SOURCE@": source}
 
 
-def run(argv):
-    begin = time.monotonic()
+def timed(command, times):
+    """The command inside a shell that notes the CPU seconds it used: what the recorder needs to start and to end (up to
+    a second for perf) is not the target's slowdown, and CPU time does not move with the load of other programs."""
+    return ["bash", "-c", f'TIMEFORMAT="%U %S"; exec 3>&2; {{ time "$@" 2>&3; }} 2> {shlex.quote(times)}', "timed"] + command
+
+
+def run(argv, times):
     done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace')[-800:]}")
-    return time.monotonic() - begin, done.stderr.decode(errors="replace")
+    with open(times, encoding="ascii") as file:
+        return sum(float(word) for word in file.read().split()), done.stderr.decode(errors="replace")
 
 
 def main():
@@ -68,15 +73,16 @@ def main():
             command = [word for word in PROGRAMS[program]]
             for key, value in names.items():
                 command = [word.replace(key, value) for word in command]
+            command = timed(command, f"{folder}/times")
             ways = {
                 "bare": command,
-                "perf": ["perf", "record", "-q", "-e", "cpu-clock", "-F", args.rate, "-o", f"{folder}/p.data", "--"] + command,
+                "perf": ["perf", "record", "-q", "-B", "-N", "-e", "cpu-clock", "-F", args.rate, "-o", f"{folder}/p.data", "--"] + command,
                 "brink": [args.brink, "record", *shlex.split(args.record), "-F", args.rate, "-o", f"{folder}/b.data", "--"] + command,
             }
             times, log = {name: [] for name in ways}, ""
             for turn in range(args.repeat):
                 for name in (list(ways) if turn % 2 == 0 else list(ways)[::-1]):
-                    seconds, text = run(ways[name])
+                    seconds, text = run(ways[name], f"{folder}/times")
                     times[name].append(seconds)
                     log = text if name == "brink" else log
             bare = statistics.median(times["bare"])
