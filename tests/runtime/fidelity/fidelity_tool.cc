@@ -1,35 +1,135 @@
-// The same by hand: fidelity WINDOWS DEPTH [PROGRAM...] [-- command...]. Prints wrong walks and the reach table.
+// The same by hand, and the long sets: prints wrong walks and the table. See Usage.
+#include <getopt.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include <absl/strings/str_format.h>
+
+#include "kernel_walker.h"
+#include "ledger.h"
 #include "programs.h"
+#include "specials.h"
 #include "support/process.h"
 #include "walk_predictor.h"
 
-int main(int argc, char** argv) {
-  using namespace brink::fidelity;
-  if (argc < 3) {
-    std::fprintf(stderr, "usage: fidelity WINDOWS DEPTH [PROGRAM...] [-- command...]\n");
-    return 2;
+namespace brink::fidelity {
+namespace {
+
+// Windows between two lines of a ledger.
+constexpr uint32_t kPiece = 250;
+
+int Usage() {
+  std::fprintf(stderr,
+               "usage: fidelity [options] [PROGRAM...] [-- command...]\n"
+               "  --mode host|irq|task  who walks: the host build, or the BPF program in one of its modes\n"
+               "  --windows N           stops of each program (100)\n"
+               "  --depth N             branches (32)\n"
+               "  --alone               the other threads stand before the walk is made: nothing may differ\n"
+               "  --delay US            else: they run on for so long after the walk, then stand (0)\n"
+               "  --ledger FILE         append results to FILE, and do only what it has not yet\n"
+               "  --special             programs of an unusual kind in place of foreign ones\n"
+               "  --threaded            only programs with threads\n"
+               "  --table               print FILE's sums and do nothing\n");
+  return 2;
+}
+
+struct Arguments {
+  std::string mode = "host", ledger;
+  Options options{.windows = 100, .seconds = 600};
+  bool special = false, threaded = false, table = false;
+  std::vector<std::string> names, command;
+
+  std::string set() const {
+    std::string others = options.alone ? "alone" : absl::StrFormat("delay-%dus", options.delay_us);
+    return absl::StrFormat("%s %s depth-%d", mode, others, options.depth);
   }
-  Options options{.depth = static_cast<uint32_t>(std::atoi(argv[2])), .windows = static_cast<uint32_t>(std::atoi(argv[1])),
-                  .seconds = 600};
+};
+
+bool Parse(int argc, char** argv, Arguments* out) {
+  static const option kOptions[] = {{"mode", 1, nullptr, 'm'},   {"windows", 1, nullptr, 'w'}, {"depth", 1, nullptr, 'd'},
+                                    {"alone", 0, nullptr, 'a'},  {"delay", 1, nullptr, 'y'},   {"ledger", 1, nullptr, 'l'},
+                                    {"special", 0, nullptr, 's'}, {"threaded", 0, nullptr, 'h'}, {"table", 0, nullptr, 't'}, {}};
+  char** dashes = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  if (dashes != argv + argc) out->command.assign(dashes + 1, argv + argc);
+  argc = static_cast<int>(dashes - argv);
+  for (int letter; (letter = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
+    switch (letter) {
+      case 'm': out->mode = optarg; break;
+      case 'w': out->options.windows = static_cast<uint32_t>(std::atoi(optarg)); break;
+      case 'd': out->options.depth = static_cast<uint32_t>(std::atoi(optarg)); break;
+      case 'a': out->options.alone = true; break;
+      case 'y': out->options.delay_us = static_cast<uint64_t>(std::atoll(optarg)); break;
+      case 'l': out->ledger = optarg; break;
+      case 's': out->special = true; break;
+      case 'h': out->threaded = true; break;
+      case 't': out->table = true; break;
+      default: return false;
+    }
+  }
+  out->names.assign(argv + optind, argv + argc);
+  return out->mode == "host" || out->mode == "irq" || out->mode == "task";
+}
+
+Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t windows) {
+  Options options = arguments.options;
+  options.windows = windows;
   options.seed = std::random_device{}();
-  brink::testing_support::TempDir folder;
-  std::vector<std::string> missing, names;
-  std::vector<Program> programs = MakePrograms(folder.path(), BRINK_THROWING, &missing);
-  int i = 3;
-  for (; i < argc && std::strcmp(argv[i], "--") != 0; ++i) names.push_back(argv[i]);
-  if (i + 1 < argc) programs = {{argv[i + 1], std::vector<std::string>(argv + i + 1, argv + argc)}};
-  std::vector<std::pair<std::string, Tally>> tallies;
-  for (const Program& program : programs) {
-    if (!names.empty() && std::find(names.begin(), names.end(), program.name) == names.end()) continue;
-    Tally tally = Judge(program, WalkPredictor(options.depth), options);
-    for (const Wrong& wrong : tally.wrongs) std::printf("WRONG %s: %s\n", wrong.program.c_str(), wrong.text.c_str());
-    std::fflush(stdout);
-    tallies.emplace_back(program.name, tally);
+  options.again = WalkPredictor(options.depth);
+  if (arguments.mode == "host") return Judge(program, WalkPredictor(options.depth), options);
+  auto walker = KernelWalker::Create(arguments.mode == "task" ? WalkMode::kTask : WalkMode::kInterrupt, options.depth);
+  if (!walker.ok()) {
+    std::fprintf(stderr, "fidelity: %s\n", std::string(walker.status().message()).c_str());
+    std::exit(1);
   }
-  std::printf("%s", Table(tallies, options.depth).c_str());
+  options.on_tick = [&](int fd) { (*walker)->Attach(fd); };
+  return Judge(program, (*walker)->predictor(), options);
+}
+
+// Piece by piece, so that the ledger is never far behind.
+void Work(const Arguments& arguments, const Program& program, Tally* sum) {
+  while (sum->windows < arguments.options.windows) {
+    Tally tally = JudgeOnce(arguments, program, std::min(kPiece, arguments.options.windows - sum->windows));
+    for (const Wrong& wrong : tally.wrongs) std::printf("WRONG %s %s: %s\n", arguments.set().c_str(), wrong.program.c_str(), wrong.text.c_str());
+    std::fflush(stdout);
+    if (!arguments.ledger.empty() && !AppendTally(arguments.ledger, arguments.set(), program.name, tally).ok()) std::exit(1);
+    if (tally.windows == 0) return;
+    sum->Add(tally);
+  }
+}
+
+int Run(const Arguments& arguments) {
+  std::vector<LedgerSet> ledger;
+  if (!arguments.ledger.empty()) ledger = ReadLedger(arguments.ledger);
+  if (arguments.table) {
+    for (const LedgerSet& set : ledger) std::printf("== %s\n%s\n", set.name.c_str(), Table(set.programs, arguments.options.depth).c_str());
+    return 0;
+  }
+  testing_support::TempDir folder;
+  std::vector<std::string> missing;
+  std::vector<Program> programs;
+  std::optional<Specials> specials;
+  if (!arguments.command.empty()) programs = {{arguments.command[0], arguments.command, false, ""}};
+  else if (arguments.special) programs = specials.emplace(folder.path()).programs();
+  else programs = MakePrograms(folder.path(), BRINK_THROWING, &missing);
+  auto set = std::find_if(ledger.begin(), ledger.end(), [&](const LedgerSet& s) { return s.name == arguments.set(); });
+  LedgerSet mine = set == ledger.end() ? LedgerSet{arguments.set(), {}} : *set;
+  for (const Program& program : programs) {
+    if (!arguments.names.empty() && std::find(arguments.names.begin(), arguments.names.end(), program.name) == arguments.names.end()) continue;
+    if (arguments.threaded && program.single_threaded) continue;
+    Work(arguments, program, mine.Of(program.name));
+  }
+  std::printf("%s", Table(mine.programs, arguments.options.depth).c_str());
   return 0;
+}
+
+}  // namespace
+}  // namespace brink::fidelity
+
+int main(int argc, char** argv) {
+  brink::fidelity::Arguments arguments;
+  if (!brink::fidelity::Parse(argc, argv, &arguments)) return brink::fidelity::Usage();
+  return brink::fidelity::Run(arguments);
 }

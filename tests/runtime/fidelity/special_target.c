@@ -183,7 +183,7 @@ static void on_signal(int signal)
 static void signals(void)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-	struct itimerval timer = {{0, 700}, {0, 700}};
+	struct itimerval timer = {{0, 20000}, {0, 20000}};	/* a window is stepped in less, mostly */
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);

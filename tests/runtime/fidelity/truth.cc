@@ -1,12 +1,11 @@
-#include "base/stop.h"
 #include "truth.h"
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <deque>
 #include <memory>
-#include <set>
+#include <thread>
+#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -19,97 +18,19 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "base/stop.h"
 #include "disasm.h"
+#include "stepper.h"
 
 namespace brink::fidelity {
 namespace {
 
 using ptrace::TrapKind;
+using Clock = std::chrono::steady_clock;
 
-// Steps of one window; longer ones (rep strings of megabytes) are not judged.
-constexpr uint32_t kMaxSteps = 400'000;
-
-// The CPU's own way through one window.
-class Stepper {
- public:
-  explicit Stepper(pid_t tid, const ptrace::Regs& regs) : tid_(tid), regs_(regs), memory_(tid) {}
-
-  enum class What { kBranch, kNoBranch, kDisturbed };
-  // One instruction; `branch` is what it took.
-  What Step(brink_branch* branch) {
-    if (++steps_ > kMaxSteps) return What::kDisturbed;
-    uint8_t bytes[decode::kMaxInsnBytes];
-    size_t size = memory_.Read(regs_.ip, bytes, sizeof bytes);
-    auto insn = decode::Decode({bytes, size}, regs_.ip);
-    Note(regs_.ip);
-    if (!insn || insn->flow == decode::Flow::kSyscall || insn->flow == decode::Flow::kOther) return What::kDisturbed;
-    ptrace::Regs before = regs_;
-    if (!StepOnce()) return What::kDisturbed;
-    if (insn->pushes_flags) ptrace::HidePushedTrapFlag(tid_, regs_.sp());
-    if (insn->flow == decode::Flow::kNext) {
-      bool straight = regs_.ip == before.ip + insn->length || (insn->repeats && regs_.ip == before.ip);
-      return straight ? What::kNoBranch : What::kDisturbed;
-    }
-    if (insn->flow == decode::Flow::kCond) {
-      auto outcome = decode::Evaluate(*insn, before, memory_);
-      BRINK_CHECK(outcome->next == regs_.ip);  // two decoders and one CPU: the condition table itself is tested here
-      if (!outcome->branched) return What::kNoBranch;
-    }
-    *branch = {before.ip, regs_.ip, MakeInfo(decode::KindOf(insn->flow), Priv::kUser)};
-    return What::kBranch;
-  }
-
-  uint64_t ip() const { return regs_.ip; }
-  int pending_signal() const { return pending_signal_; }
-  bool gone() const { return gone_; }
-
-  std::string Trail() {
-    std::string out;
-    for (uint64_t ip : trail_) absl::StrAppend(&out, "    ", DisassembleAt(ip, memory_), "\n");
-    return out;
-  }
-
- private:
-  void Note(uint64_t ip) {
-    trail_.push_back(ip);
-    if (trail_.size() > 60) trail_.pop_front();
-  }
-
-  bool StepOnce() {
-    while (true) {
-      if (::ptrace(PTRACE_SINGLESTEP, tid_, nullptr, nullptr) != 0) return false;
-      int status = 0;
-      if (::waitpid(tid_, &status, __WALL) != tid_ || !WIFSTOPPED(status)) {
-        gone_ = true;
-        return false;
-      }
-      int signal = WSTOPSIG(status);
-      TrapKind kind = signal == SIGTRAP && status >> 16 == 0 ? ptrace::ClassifyTrap(tid_) : TrapKind::kForeign;
-      if (kind == TrapKind::kTick || kind == TrapKind::kLateTick) continue;  // before the instruction
-      if (kind == TrapKind::kStep || kind == TrapKind::kUnexplained) return ptrace::ReadRegs(tid_, &regs_);
-      if (status >> 16 == 0) pending_signal_ = signal;
-      return false;
-    }
-  }
-
-  pid_t tid_;
-  ptrace::Regs regs_;
-  ptrace::ProcessMemory memory_;
-  std::deque<uint64_t> trail_;
-  uint32_t steps_ = 0;
-  int pending_signal_ = 0;
-  bool gone_ = false;
-};
-
-std::string Describe(const brink_branch& branch) {
-  const auto& entry = static_cast<const BranchEntry&>(branch);
-  return absl::StrFormat("%x -> %x %s", branch.from, branch.to, std::string(KindName(entry.kind())));
-}
-
-bool Same(const brink_branch& a, const brink_branch& b) {
-  auto kind = [](const brink_branch& x) { return static_cast<const BranchEntry&>(x).kind(); };
-  return a.from == b.from && a.to == b.to && kind(a) == kind(b);
-}
+// A thread that runs alone and does not come to its next sample within this waits for one that stands.
+constexpr auto kMostAlone = std::chrono::milliseconds(20);
+constexpr auto kMostFreezing = std::chrono::milliseconds(200);
 
 std::string RegisterText(const ptrace::Regs& regs) {
   static const char* const kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
@@ -119,35 +40,18 @@ std::string RegisterText(const ptrace::Regs& regs) {
   return out + "\n";
 }
 
-enum class Verdict { kTrue, kWrong, kDisturbed };
-
-// Steps through what was predicted. On kWrong `why` says what the CPU did instead.
-Verdict Follow(Stepper& stepper, const Prediction& prediction, std::string* why) {
-  auto next_branch = [&](brink_branch* branch) {
-    Stepper::What what;
-    while ((what = stepper.Step(branch)) == Stepper::What::kNoBranch) {
+// The first place where two walks read something else.
+std::string Changed(const Prediction& first, const Prediction& second) {
+  if (!first.memory || !second.memory) return "";
+  for (const auto& [address, bytes] : *first.memory) {
+    auto other = second.memory->find(address);
+    if (other == second.memory->end()) continue;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] == other->second[i]) continue;
+      return absl::StrFormat("%x was %02x and is %02x", address + i, bytes[i], other->second[i]);
     }
-    return what;
-  };
-  for (size_t i = 0; i < prediction.branches.size(); ++i) {
-    brink_branch actual = {};
-    if (next_branch(&actual) == Stepper::What::kDisturbed) return Verdict::kDisturbed;
-    if (Same(actual, prediction.branches[i])) continue;
-    *why = absl::StrFormat("branch %d of %d: predicted %s, the CPU took %s\n", i + 1, prediction.branches.size(),
-                           Describe(prediction.branches[i]), Describe(actual));
-    return Verdict::kWrong;
   }
-  // The straight line up to the end that was claimed.
-  while (stepper.ip() != prediction.end_ip) {
-    brink_branch actual = {};
-    auto what = stepper.Step(&actual);
-    if (what == Stepper::What::kDisturbed) return Verdict::kDisturbed;
-    if (what == Stepper::What::kNoBranch) continue;
-    *why = absl::StrFormat("after all %d branches the end %x was claimed, the CPU took %s\n", prediction.branches.size(),
-                           prediction.end_ip, Describe(actual));
-    return Verdict::kWrong;
-  }
-  return Verdict::kTrue;
+  return "";
 }
 
 // One program under ptrace, from start to end.
@@ -158,17 +62,18 @@ class Run {
   ~Run() { KillAll(); }
 
   // Until enough windows are judged, the program ends or time is over.
-  void Go(std::chrono::steady_clock::time_point deadline) {
+  void Go(Clock::time_point deadline) {
     Start();
-    while (tally_->windows < options_.windows && (tally_->windows < options_.least || std::chrono::steady_clock::now() < deadline)) {
+    while (tally_->windows < options_.windows && (tally_->windows < options_.least || Clock::now() < deadline)) {
       int status = 0;
-      pid_t tid = ::waitpid(-1, &status, __WALL);
+      pid_t tid = Wait(&status);
       if (tid < 0) return;
+      if (tid == 0) continue;
       if (!WIFSTOPPED(status)) {
         ticks_.erase(tid);
         if (ticks_.empty() && started_) return;
       } else {
-        OnStop(tid, WSTOPSIG(status), status >> 16);
+        OnStop(tid, WSTOPSIG(status), status >> 16, true);
       }
     }
   }
@@ -227,7 +132,21 @@ class Run {
     if (options_.on_tick) options_.on_tick(*opened);
   }
 
-  void OnStop(pid_t tid, int signal, int event) {
+  // The next thread that stops or ends. 0: nothing yet. Whatever another thread or another stop than the sample comes
+  // while one runs alone ends that.
+  pid_t Wait(int* status) {
+    if (alone_ == 0) return ::waitpid(-1, status, __WALL);
+    pid_t tid = ::waitpid(-1, status, __WALL | WNOHANG);
+    bool sample = tid == alone_ && WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0;
+    if (tid == 0 && Clock::now() < alone_until_) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else if (!sample) {
+      Thaw();
+    }
+    return tid;
+  }
+
+  void OnStop(pid_t tid, int signal, int event, bool judge) {
     int deliver = 0;
     if (event == PTRACE_EVENT_EXEC) {
       ++process_;
@@ -241,13 +160,64 @@ class Run {
       Arm(tid);
     } else if (event == 0 && signal == SIGTRAP) {
       TrapKind kind = ptrace::ClassifyTrap(tid);
-      if (kind == TrapKind::kTick) deliver = Window(tid);
+      if (kind == TrapKind::kTick && judge) deliver = OnTick(tid);
+      else if (kind == TrapKind::kTick) Arm(tid);
       else if (kind == TrapKind::kForeign) deliver = signal;
-      if (kind == TrapKind::kTick) Arm(tid);
     } else if (event == 0) {
       deliver = signal;
     }
     ::ptrace(PTRACE_CONT, tid, nullptr, static_cast<unsigned long>(deliver));
+  }
+
+  // Returns a signal to deliver.
+  int OnTick(pid_t tid) {
+    // A walk that is made in the sample itself: the sample is taken again while the others stand.
+    if (options_.alone && options_.on_tick && alone_ != tid && ticks_.size() > 1) {
+      if (Freeze(tid)) {
+        alone_ = tid;
+        alone_until_ = Clock::now() + kMostAlone;
+      } else {
+        Thaw();
+      }
+      Arm(tid);
+      return 0;
+    }
+    if (options_.alone && !Freeze(tid)) {
+      ++tally_->disturbed;
+      Thaw();
+      Arm(tid);
+      return 0;
+    }
+    int deliver = Window(tid);
+    Thaw();
+    Arm(tid);
+    return deliver;
+  }
+
+  // Stops every thread but `tid`. False: one did not stop.
+  bool Freeze(pid_t tid) {
+    std::vector<pid_t> others;
+    for (const auto& [other, tick] : ticks_) {
+      if (other == tid || held_.contains(other)) continue;
+      if (::ptrace(PTRACE_INTERRUPT, other, nullptr, nullptr) == 0) others.push_back(other);
+    }
+    auto until = Clock::now() + kMostFreezing;
+    for (pid_t other : others) {
+      int status = 0;
+      pid_t got = 0;
+      while ((got = ::waitpid(other, &status, __WALL | WNOHANG)) == 0 && Clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      if (got == 0) return false;
+      if (got == other && WIFSTOPPED(status)) held_[other] = status;
+      else ticks_.erase(other);
+    }
+    return true;
+  }
+
+  void Thaw() {
+    alone_ = 0;
+    for (const auto& [tid, status] : std::exchange(held_, {})) OnStop(tid, WSTOPSIG(status), status >> 16, false);
   }
 
   // Returns a signal that came in between and is to be delivered.
@@ -257,19 +227,48 @@ class Run {
     int cpu = ptrace::LastCpu(tid);
     if (cpu >= 0) ptrace::JoinCpu(cpu);
     ptrace::ProcessMemory memory(tid);
-    Prediction prediction = predict_(process_ << 32 | static_cast<uint32_t>(Tgid(tid)), regs, memory);
+    uint64_t process = process_ << 32 | static_cast<uint32_t>(Tgid(tid));
+    Prediction first = predict_(process, regs, memory), second;
+    if (options_.again && !options_.alone) {
+      if (options_.delay_us > 0 && ticks_.size() > 1) std::this_thread::sleep_for(std::chrono::microseconds(options_.delay_us));
+      if (!Freeze(tid)) {
+        ++tally_->disturbed;
+        return 0;
+      }
+      second = options_.again(process, regs, memory);
+    }
     Stepper stepper(tid, regs);
-    std::string why;
-    Verdict verdict = Follow(stepper, prediction, &why);
+    Verdict verdict(first.branches, first.end_ip, regs.ip), check(second.branches, second.memory ? second.end_ip : regs.ip, regs.ip);
+    while (verdict.state() == Verdict::State::kOpen || check.state() == Verdict::State::kOpen) {
+      brink_branch branch = {};
+      auto what = stepper.Step(&branch);
+      verdict.See(what, branch, stepper.ip());
+      check.See(what, branch, stepper.ip());
+    }
     if (stepper.gone()) ticks_.erase(tid);
-    Count(verdict, prediction, memory);
-    if (verdict == Verdict::kWrong) {
-      std::string text = why + RegisterText(regs) + absl::StrFormat("  walk stopped: %s at %x after %d steps\n",
-                                                                    std::string(StopReasonName(prediction.stop)),
-                                                                    prediction.end_ip, prediction.steps);
-      tally_->wrongs.push_back({program_.name, text + "  last instructions:\n" + stepper.Trail()});
+    Count(verdict.state(), first, memory);
+    if (verdict.state() == Verdict::State::kWrong) {
+      bool explained = check.state() == Verdict::State::kTrue && second.branches.size() > verdict.at();
+      NoteWrong(verdict, explained, Changed(first, second), regs, first, stepper);
     }
     return stepper.pending_signal();
+  }
+
+  void NoteWrong(const Verdict& verdict, bool explained, const std::string& changed, const ptrace::Regs& regs,
+                 const Prediction& prediction, Stepper& stepper) {
+    tally_->explained += explained;
+    std::string text = verdict.why();
+    if (explained) {
+      absl::StrAppend(&text, "  explained: the walk made again in the same memory as the CPU's goes the CPU's way");
+      if (!changed.empty()) absl::StrAppend(&text, "; ", changed);
+      text += "\n";
+    } else {
+      absl::StrAppend(&text, "  NOT explained ", changed, "\n");
+    }
+    absl::StrAppend(&text, RegisterText(regs));
+    absl::StrAppendFormat(&text, "  walk stopped: %s at %x after %d steps\n", std::string(StopReasonName(prediction.stop)),
+                          prediction.end_ip, prediction.steps);
+    tally_->wrongs.push_back({program_.name, explained, text + "  last instructions:\n" + stepper.Trail()});
   }
 
   pid_t Tgid(pid_t tid) {
@@ -277,13 +276,13 @@ class Run {
     return ptrace::ReadSignalStatus(tid, &status) ? status.tgid : tid;
   }
 
-  void Count(Verdict verdict, const Prediction& prediction, decode::Memory& memory) {
-    if (verdict == Verdict::kDisturbed) {
+  void Count(Verdict::State verdict, const Prediction& prediction, decode::Memory& memory) {
+    if (verdict == Verdict::State::kDisturbed) {
       ++tally_->disturbed;
       return;
     }
     ++tally_->windows;
-    if (verdict == Verdict::kWrong) {
+    if (verdict == Verdict::State::kWrong) {
       ++tally_->wrong;
       return;
     }
@@ -307,7 +306,10 @@ class Run {
   Tally* tally_;
   pid_t child_ = -1;
   bool started_ = false;
-  std::map<pid_t, UniqueFd> ticks_;
+  std::map<pid_t, UniqueFd> ticks_;  // every thread that lives
+  std::map<pid_t, int> held_;        // threads that were made to stand, with the status of that stop
+  pid_t alone_ = 0;                  // the only thread that runs, until its next sample
+  Clock::time_point alone_until_;
   static inline uint64_t process_ = 0;
 };
 
@@ -318,6 +320,7 @@ void Tally::Add(const Tally& other) {
   exact_full += other.exact_full;
   shortened += other.shortened;
   wrong += other.wrong;
+  explained += other.explained;
   disturbed += other.disturbed;
   at_least_half += other.at_least_half;
   branches += other.branches;

@@ -1,12 +1,19 @@
 // The truth about walks: a foreign program is stopped at random places in user mode, a predictor says which branches
 // come next, and then the CPU is stepped through them, instruction by instruction, and compared.
 //
+// Other threads may change what a walk has read, before the walked thread comes to it. So that this can be told from a
+// fault of the walker, the other threads are stopped while the CPU is stepped: either from before the walk on (`alone`:
+// nothing may differ then), or `delay_us` after it. In the second case the walk is made again once they stand; a
+// difference is explained if this second walk agrees with the CPU and memory that the first had read has changed.
+//
 // Runs in the test process itself (no helper): the programs die with it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,11 +23,15 @@
 
 namespace brink::fidelity {
 
+// Lines of memory as a walk has read them, by address.
+using MemoryLog = std::map<uint64_t, std::array<uint8_t, 64>>;
+
 struct Prediction {
   std::vector<brink_branch> branches;  // oldest first
   brink_stop stop = BRINK_STOP_NONE;
   uint64_t end_ip = 0;                 // first instruction not followed
   uint32_t steps = 0;
+  std::shared_ptr<const MemoryLog> memory;  // null: not known (a walk in the kernel)
 };
 
 // Registers of a stopped thread and its memory; the thread does not run during the call. `process` tells address spaces
@@ -35,7 +46,12 @@ struct Options {
   double seconds = 20;                 // enough beyond, once there are `least`
   uint32_t least = 5;                  // windows that are waited for, however slow the machine
   uint64_t seed = 1;
-  std::function<void(int fd)> on_tick;  // every clock event that is opened to stop a thread
+  bool alone = false;                  // the other threads stand before the walk is made
+  uint64_t delay_us = 0;               // else: how long they run on after it
+  // The walk that is made again when the others stand; it must keep a log. Not needed with `alone`.
+  Predictor again;
+  // Every clock event that is opened to stop a thread. Set where the walk is made in that very event.
+  std::function<void(int fd)> on_tick;
 };
 
 struct Program {
@@ -48,6 +64,7 @@ struct Program {
 // A window whose prediction the CPU did not follow.
 struct Wrong {
   std::string program;
+  bool explained = false;
   std::string text;                    // registers, what was said, what came, the last instructions
 };
 
@@ -56,6 +73,7 @@ struct Tally {
   uint32_t exact_full = 0;             // as many branches as asked for, all true
   uint32_t shortened = 0;              // fewer, all true
   uint32_t wrong = 0;
+  uint32_t explained = 0;              // of them: memory was changed by another thread, proved
   uint32_t disturbed = 0;              // a signal or the end of the thread came in between: not judged
   uint32_t at_least_half = 0;          // depth / 2 or more
   uint64_t branches = 0;
@@ -72,6 +90,5 @@ Tally Judge(const Program& program, const Predictor& predict, const Options& opt
 
 // Reach and verdicts, a line a program; then the instructions at which most walks end.
 std::string Table(const std::vector<std::pair<std::string, Tally>>& tallies, uint32_t depth);
-
 
 }  // namespace brink::fidelity

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -52,13 +53,22 @@ Predictor WalkPredictor(uint32_t depth) {
     walk::WalkOptions options;
     options.depth = depth;
     options.ranges = state->ranges;
-    auto read = [&](uint64_t address, void* to, size_t size) { return memory.Read(address, to, size) == size; };
+    auto log = std::make_shared<MemoryLog>();
+    auto read = [&](uint64_t address, void* to, size_t size) {
+      if (memory.Read(address, to, size) != size) return false;
+      if (size == 64) {
+        auto [line, fresh] = log->try_emplace(address);
+        if (fresh) std::memcpy(line->second.data(), to, size);
+      }
+      return true;
+    };
     walk::WalkResult walked = state->walker.Walk(registers, read, options);
     Prediction out;
     out.branches.assign(walked.branches.begin(), walked.branches.end());
     out.stop = walked.stop;
     out.end_ip = walked.end_ip;
     out.steps = walked.steps;
+    out.memory = log;
     return out;
   };
 }
