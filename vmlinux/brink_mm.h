@@ -13,6 +13,13 @@ struct maple_tree {
 	void *ma_root;
 };
 
+/* Not on PREEMPT_RT, which has no count there. */
+struct rw_semaphore {
+	struct {
+		long counter;
+	} count;
+};
+
 struct mm_struct {
 	struct file *exe_file;
 	unsigned long start_code;
@@ -22,15 +29,17 @@ struct mm_struct {
 	unsigned long exec_vm;
 	unsigned long stack_vm;
 	struct maple_tree mm_mt;
+	struct rw_semaphore mmap_lock;
 };
 
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_flags;
+	struct mm_struct *vm_mm;
 };
 
-/* The count of changes to the mappings: an int up to 6.13, a seqcount after. */
+/* The count of changes to the mappings: an int up to 6.13, a seqcount after (odd while a change is under way). */
 struct mm_struct___int {
 	int mm_lock_seq;
 };

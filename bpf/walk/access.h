@@ -6,6 +6,10 @@
  * bpf_find_vma cannot be had twice in an interrupt (docs/walk.md), so the program looks into the maple tree of the
  * address space itself. Ranges that were found stay known, across walks too, as long as the kernel's count of changes
  * to the mappings (mm_lock_seq) is the same. Whatever does not fit ends the walk as a fault.
+ *
+ * The kernel frees the tree's nodes after a grace period: interrupt mode runs inside RCU, task mode takes the read lock
+ * (WALK_RCU_LOCK). What is read of a mapping is believed if it names this address space, because 6.1 frees mappings at
+ * once, and later kernels reuse their memory as other mappings.
  */
 #ifndef BRINK_WALK_ACCESS_H_
 #define BRINK_WALK_ACCESS_H_
@@ -63,28 +67,46 @@ WALK_INLINE __u64 walk_maple_slot(const struct brink_walk *w, __u64 address, __u
 	return w->node[at & 31];
 }
 
-/* The kernel's count of changes to the mappings + 1; 0 says that it does not count them. */
+#ifndef WALK_RCU_LOCK
+#define WALK_RCU_LOCK() do { } while (0)
+#define WALK_RCU_UNLOCK() do { } while (0)
+#endif
+
+/* A writer holds the lock of the mappings (RWSEM_WRITER_LOCKED); also where that cannot be seen. */
+WALK_INLINE int walk_mapping_writer(__u64 mm)
+{
+	const struct mm_struct *m = (const void *)mm;
+
+	return !bpf_core_field_exists(m->mmap_lock.count.counter) || (BPF_CORE_READ(m, mmap_lock.count.counter) & 1);
+}
+
+/*
+ * The kernel's count of changes to the mappings + 1. 0: it does not count them, or a change is under way, so that what is
+ * seen now may not be true later under the same count.
+ */
 WALK_INLINE __u64 walk_mapping_seq(__u64 mm)
 {
 	const struct mm_struct___seqcount *counted = (const void *)mm;
 	const struct mm_struct___int *plain = (const void *)mm;
+	__u64 seq;
 
-	if (bpf_core_field_exists(counted->mm_lock_seq.sequence))
-		return 1 + (__u64)BPF_CORE_READ(counted, mm_lock_seq.sequence);
-	if (bpf_core_field_exists(plain->mm_lock_seq))
-		return 1 + (__u64)(__u32)BPF_CORE_READ(plain, mm_lock_seq);
+	if (bpf_core_field_exists(counted->mm_lock_seq.sequence)) {
+		seq = BPF_CORE_READ(counted, mm_lock_seq.sequence);
+		return seq & 1 ? 0 : 1 + seq;
+	}
+	if (bpf_core_field_exists(plain->mm_lock_seq)) {
+		seq = (__u32)BPF_CORE_READ(plain, mm_lock_seq);
+		return walk_mapping_writer(mm) ? 0 : 1 + seq;
+	}
 	return 0;
 }
 
-/* Looks the mapping of `address` up; it is the newest of w->vma then. 0, or 1: there is none. */
-WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
+WALK_INLINE int walk_read_mapping(struct brink_walk *w, __u64 address)
 {
-	__u64 entry = 0, flags = 0, start = 0, end = 0;
+	__u64 entry = 0, flags = 0, start = 0, end = 0, mm = 0;
 	struct brink_walk_vma *v;
 	__u32 level;
 
-	if (!w)
-		return 1;
 	if (bpf_probe_read_kernel(&entry, sizeof(entry), (const void *)(w->mm + bpf_core_field_offset(struct mm_struct, mm_mt.ma_root))))
 		return 1;
 	for (level = 0; level < WALK_MAPLE_LEVELS; level++) {
@@ -102,11 +124,12 @@ WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
 		return 1;
 	if (bpf_probe_read_kernel(&start, sizeof(start), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_start))) ||
 	    bpf_probe_read_kernel(&end, sizeof(end), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_end))) ||
-	    bpf_probe_read_kernel(&flags, sizeof(flags), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_flags))))
+	    bpf_probe_read_kernel(&flags, sizeof(flags), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_flags))) ||
+	    bpf_probe_read_kernel(&mm, sizeof(mm), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_mm))))
 		return 1;
-	if (address < start || address >= end)
+	if (address < start || address >= end || mm != w->mm)
 		return 1;
-	/* In task mode the nodes that were read may have been freed meanwhile; then the count has moved on. */
+	/* A change came in between. */
 	if (w->vma_seq && walk_mapping_seq(w->mm) != w->vma_seq)
 		return 1;
 	v = &w->vma[w->vma_next++ & (BRINK_WALK_VMAS - 1)];
@@ -115,6 +138,19 @@ WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
 	v->access = (flags & WALK_VM_EXEC ? BRINK_ACCESS_EXEC : 0) |
 		    ((flags & (WALK_VM_WRITE | WALK_VM_SPECIAL)) == WALK_VM_WRITE ? BRINK_ACCESS_WRITE : 0);
 	return 0;
+}
+
+/* Looks the mapping of `address` up; it is the newest of w->vma then. 0, or 1: there is none. */
+WALK_GLOBAL int walk_find_mapping(struct brink_walk *w, __u64 address)
+{
+	int missing;
+
+	if (!w)
+		return 1;
+	WALK_RCU_LOCK();
+	missing = walk_read_mapping(w, address);
+	WALK_RCU_UNLOCK();
+	return missing;
 }
 
 /* Takes the address space of the current thread; forgets ranges that may not be true any more. */

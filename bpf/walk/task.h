@@ -17,6 +17,13 @@
 #define BRINK_SCRATCH_BRANCHES BRINK_MAX_WALK_BRANCHES
 #include "brink/abi/walk.h"
 #include "brink_regs.h"
+
+/* Every kernel that has task work has these. The walk is preemptible: it looks at the mappings under the read lock. */
+extern void bpf_rcu_read_lock(void) __ksym;
+extern void bpf_rcu_read_unlock(void) __ksym;
+#define WALK_RCU_LOCK() bpf_rcu_read_lock()
+#define WALK_RCU_UNLOCK() bpf_rcu_read_unlock()
+
 #include "walk/program.h"
 
 /* From the sample to the start of the walk, and to its end; later ones are dropped, for the file is kept in order. */
