@@ -24,6 +24,8 @@ struct mm_struct {
 	struct file *exe_file;
 	unsigned long start_code;
 	unsigned long start_stack;
+	unsigned long start_brk;
+	unsigned long brk;
 	unsigned long total_vm;
 	unsigned long data_vm;
 	unsigned long exec_vm;
@@ -37,6 +39,7 @@ struct vm_area_struct {
 	unsigned long vm_end;
 	unsigned long vm_flags;
 	struct mm_struct *vm_mm;
+	struct file *vm_file;
 };
 
 /* The count of changes to the mappings: an int up to 6.13, a seqcount after (odd while a change is under way). */

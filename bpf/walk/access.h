@@ -37,6 +37,7 @@ WALK_INLINE int walk_not_permitted(struct brink_walk *w, __u64 address)
 
 #define WALK_VM_WRITE 0x2ull
 #define WALK_VM_EXEC 0x4ull
+#define WALK_VM_GROWSDOWN 0x100ull
 /* Protection keys and the shadow stack's mark (x86-64): a store may be refused although VM_WRITE is set. */
 #define WALK_VM_SPECIAL (0x3full << 32)
 /* enum maple_type; a node's type is in bits 3 to 6 of a pointer to it, and the node is aligned to 256 bytes. */
@@ -103,7 +104,7 @@ WALK_INLINE __u64 walk_mapping_seq(__u64 mm)
 
 WALK_INLINE int walk_read_mapping(struct brink_walk *w, __u64 address)
 {
-	__u64 entry = 0, flags = 0, start = 0, end = 0, mm = 0;
+	__u64 entry = 0, flags = 0, start = 0, end = 0, mm = 0, file = 0;
 	struct brink_walk_vma *v;
 	__u32 level;
 
@@ -125,7 +126,8 @@ WALK_INLINE int walk_read_mapping(struct brink_walk *w, __u64 address)
 	if (bpf_probe_read_kernel(&start, sizeof(start), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_start))) ||
 	    bpf_probe_read_kernel(&end, sizeof(end), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_end))) ||
 	    bpf_probe_read_kernel(&flags, sizeof(flags), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_flags))) ||
-	    bpf_probe_read_kernel(&mm, sizeof(mm), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_mm))))
+	    bpf_probe_read_kernel(&mm, sizeof(mm), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_mm))) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), (const void *)(entry + bpf_core_field_offset(struct vm_area_struct, vm_file))))
 		return 1;
 	if (address < start || address >= end || mm != w->mm)
 		return 1;
@@ -136,7 +138,8 @@ WALK_INLINE int walk_read_mapping(struct brink_walk *w, __u64 address)
 	v->start = start;
 	v->size = end - start;
 	v->access = (flags & WALK_VM_EXEC ? BRINK_ACCESS_EXEC : 0) |
-		    ((flags & (WALK_VM_WRITE | WALK_VM_SPECIAL)) == WALK_VM_WRITE ? BRINK_ACCESS_WRITE : 0);
+		    ((flags & (WALK_VM_WRITE | WALK_VM_SPECIAL)) == WALK_VM_WRITE ? BRINK_ACCESS_WRITE : 0) |
+		    (flags & WALK_VM_GROWSDOWN ? BRINK_ACCESS_GROWS : 0) | (file ? BRINK_ACCESS_FILE : 0);
 	return 0;
 }
 

@@ -5,6 +5,8 @@
 
 #include <absl/strings/str_format.h>
 
+#include "cfi/baseline.h"
+
 namespace brink::cfi {
 namespace {
 
@@ -44,6 +46,7 @@ class Checker {
     result_.severity = Severity::kInfo;
     for (size_t i = window_.records.size(); i-- > 0;) Record(i);
     Gadgets();
+    if (window_.point) Point(*window_.point);
     if (mismatches_ >= 2) {
       for (Violation& v : result_.violations) {
         if (v.policy == Policy::kReturnMatch) v.severity = Severity::kHigh;
@@ -83,7 +86,7 @@ class Checker {
   void Record(size_t index) {
     entry_ = &window_.records[index];
     index_ = index;
-    if (entry_->from == 0 || entry_->to == 0) {
+    if (entry_->from == 0 || (entry_->to == 0 && !window_.future)) {
       if (!entry_->from && !entry_->to) return;
       // Half a record: what was called or returned there is not known.
       stack_.clear();
@@ -108,6 +111,7 @@ class Checker {
     if (kind_ == Kind::kIndCall) CallTarget();
     if (kind_ == Kind::kIndJump) JumpTarget();
     if (kind_ == Kind::kCall || kind_ == Kind::kIndCall) Push();
+    if (Indirect(kind_) && window_.point && window_.point->baseline) Learned(*window_.point);
     result_.checked += answered_;
     // A signal's return ends in the kernel.
     previous_ = left_ ? nullptr : entry_;
@@ -124,6 +128,9 @@ class Checker {
 
   // P8
   void Memory() {
+    if (index_ == 0 && window_.point && window_.point->not_code && to_.place.memory != MemoryKind::kAnonymous && to_.place.memory != MemoryKind::kJit) {
+      return Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
+    }
     switch (to_.place.memory) {
       case MemoryKind::kFile: return Held(Policy::kMemory);
       case MemoryKind::kVdso: return Excepted(Policy::kMemory, Exception::kVdso);
@@ -342,6 +349,73 @@ class Checker {
     Violated(Policy::kGadgets, Severity::kLow, absl::StrFormat("%d indirect transfers in a row with at most %d instructions between them", longest_, kGadgetInstructions));
   }
 
+  // P12: new edges of files that were learned.
+  void Learned(const CheckPoint& point) {
+    if (!from_.place.facts || !to_.place.facts) return Unknown(Policy::kLearned, Reason::kNoFile);
+    const std::string &from = from_.place.facts->build_id(), &to = to_.place.facts->build_id();
+    if (!point.baseline->Knows(from)) return Unknown(Policy::kLearned, Reason::kNotLearned);
+    if (point.baseline->HasEdge(from, from_.place.address, to, to_.place.address)) return Held(Policy::kLearned);
+    Violated(Policy::kLearned, point.sensitive ? Severity::kMedium : Severity::kInfo, absl::StrFormat("this edge from %s to %s was not seen while learning", Named(from_), Named(to_)));
+  }
+
+  // What is asked once a window: P10, P11, P13.
+  void Point(const CheckPoint& point) {
+    const BranchEntry here = {{.from = point.call_site, .to = point.call_site, .info = 0}};
+    entry_ = window_.records.empty() ? &here : &window_.records.back();
+    index_ = window_.records.empty() ? 0 : window_.records.size() - 1;
+    kind_ = window_.records.empty() ? Kind::kSyscall : entry_->kind();
+    switch (point.stack) {
+      case StackPlace::kUnknown: Unknown(Policy::kStack, Reason::kNoMap); break;
+      case StackPlace::kOwn: case StackPlace::kSignal: case StackPlace::kVisited: ++Counts(Policy::kStack).held; break;
+      case StackPlace::kStrange: Violated(Policy::kStack, Severity::kInfo, "the stack pointer is where this thread has never been"); break;
+      case StackPlace::kData: Pivoted(); break;
+    }
+    if (point.call_site) CallSite(point);
+    if (point.baseline && point.sensitive && point.call_site) Path(point);
+  }
+
+  // Alone a coroutine; with a broken edge the means of a chain.
+  void Pivoted() {
+    for (Violation& v : result_.violations) {
+      if (v.severity == Severity::kMedium) v.severity = Severity::kHigh;
+    }
+    Violated(Policy::kStack, Severity::kLow, "the stack pointer is in the heap or in a file's data, where this thread has never been");
+  }
+
+  // P11
+  void CallSite(const CheckPoint& point) {
+    const Side site = SideOf(point.call_site - 2);
+    const auto code = site.place.facts ? site.place.facts->Code(site.place.address, 2) : std::span<const uint8_t>();
+    const BranchEntry here = {{.from = point.call_site - 2, .to = point.call_site, .info = 0}};
+    entry_ = &here;
+    kind_ = Kind::kSyscall;
+    switch (site.place.memory) {
+      case MemoryKind::kUnknown: return Unknown(Policy::kCallSite, Reason::kNoMap);
+      case MemoryKind::kVdso: return Excepted(Policy::kCallSite, Exception::kVdso);
+      case MemoryKind::kJit: return Excepted(Policy::kCallSite, Exception::kJit);
+      case MemoryKind::kUprobes: return Excepted(Policy::kCallSite, Exception::kUprobe);
+      case MemoryKind::kAnonymous: return Violated(Policy::kCallSite, Severity::kMedium, "the system call is made by anonymous code that nothing explains");
+      case MemoryKind::kNotCode: return Unknown(Policy::kCallSite, Reason::kNoMap);  // mapped and unmapped between
+      case MemoryKind::kFile: break;
+    }
+    if (code.size() < 2) return Unknown(Policy::kCallSite, Reason::kNoFile);
+    if (code[0] != 0x0f || code[1] != 0x05) return Unknown(Policy::kCallSite, Reason::kNotDecoded);  // int 0x80, sysenter
+    if (site.place.facts->IsBoundary(site.place.address) == Known::kNo) {
+      return Violated(Policy::kCallSite, Severity::kHigh, "the system call instruction lies in the middle of another instruction of " + Named(site));
+    }
+    ++Counts(Policy::kCallSite).held;
+  }
+
+  // P13: the first returns below the window's start, as they were learned for this call.
+  void Path(const CheckPoint& point) {
+    const Side site = SideOf(point.call_site);
+    if (!site.place.facts || !point.baseline->Knows(site.place.facts->build_id())) return Unknown(Policy::kPath, Reason::kNotLearned);
+    auto name = PathOf(window_, map_);
+    if (!name) return Unknown(Policy::kPath, Reason::kBelowWindow);
+    if (point.baseline->HasPath(point.call, *name)) return void(++Counts(Policy::kPath).held);
+    Violated(Policy::kPath, Severity::kMedium, "this way back from the call was not seen while learning");
+  }
+
   struct Pending {
     uint64_t site;         // where the call returns to; 0: not known
     bool handler = false;  // entry of a signal's handler
@@ -362,46 +436,6 @@ class Checker {
 };
 
 }  // namespace
-
-uint64_t PolicyCounts::unknown_total() const {
-  uint64_t sum = 0;
-  for (uint64_t n : unknown) sum += n;
-  return sum;
-}
-
-std::string_view PolicyName(Policy policy) {
-  constexpr std::string_view kNames[] = {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9"};
-  return kNames[static_cast<size_t>(policy)];
-}
-
-std::string_view PolicyText(Policy policy) {
-  constexpr std::string_view kTexts[] = {"a return goes behind a call", "a return goes to the call that made it", "an indirect call goes to a function's entry",
-                                         "an indirect jump stays in its function or goes to an entry", "a target is an instruction's beginning", "code between two records is straight",
-                                         "a direct branch goes where the file says", "code lies in files", "no long chain of short pieces"};
-  return kTexts[static_cast<size_t>(policy)];
-}
-
-std::string_view ExceptionName(Exception exception) {
-  constexpr std::string_view kNames[] = {"X1 signal return", "X2 vdso", "X3 longjmp", "X4 unwinder", "X5 context switch", "X6 lazy binding", "X7 jit", "X8 go", "X9 thunk", "X9 uprobe"};
-  return kNames[static_cast<size_t>(exception)];
-}
-
-std::string_view ReasonName(Reason reason) {
-  constexpr std::string_view kNames[] = {"no_map", "no_file", "no_function", "below_window", "not_decoded", "elsewhere", "filtered"};
-  return kNames[static_cast<size_t>(reason)];
-}
-
-std::string_view SeverityName(Severity severity) {
-  constexpr std::string_view kNames[] = {"info", "low", "medium", "high"};
-  return kNames[static_cast<size_t>(severity)];
-}
-
-StatusOr<Severity> ParseSeverity(std::string_view text) {
-  for (Severity s : {Severity::kInfo, Severity::kLow, Severity::kMedium, Severity::kHigh}) {
-    if (text == SeverityName(s)) return s;
-  }
-  return InvalidArgument("a severity is info, low, medium or high");
-}
 
 void Check(const Window& window, CodeMap& map, Result* result) { Checker(window, map, result).Run(); }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,8 +29,12 @@ enum class Policy : uint8_t {
   kDirectTarget,    // P7: direct branches go where the file says
   kMemory,          // P8: code lies in files
   kGadgets,         // P9: long chains of short pieces
+  kStack,           // P10: the stack pointer is in a stack
+  kCallSite,        // P11: a system call is made by an instruction of a file
+  kLearned,         // P12: an indirect edge of a learned file was seen while learning
+  kPath,            // P13: the way back from a sensitive call was seen while learning
 };
-inline constexpr size_t kPolicyCount = 9;
+inline constexpr size_t kPolicyCount = 13;
 std::string_view PolicyName(Policy policy);  // "P1"
 std::string_view PolicyText(Policy policy);  // in words
 
@@ -38,8 +43,8 @@ enum class Exception : uint8_t { kSignal, kVdso, kLongjmp, kUnwinder, kContext, 
 inline constexpr size_t kExceptionCount = 10;
 std::string_view ExceptionName(Exception exception);  // "X1 signal return"
 
-enum class Reason : uint8_t { kNoMap, kNoFile, kNoFunction, kBelowWindow, kNotDecoded, kElsewhere, kFiltered };
-inline constexpr size_t kReasonCount = 7;
+enum class Reason : uint8_t { kNoMap, kNoFile, kNoFunction, kBelowWindow, kNotDecoded, kElsewhere, kFiltered, kNotLearned };
+inline constexpr size_t kReasonCount = 8;
 std::string_view ReasonName(Reason reason);
 
 enum class Severity : uint8_t { kInfo, kLow, kMedium, kHigh };
@@ -69,10 +74,34 @@ class CodeMap {
   virtual Place At(uint64_t address) = 0;
 };
 
+class Baseline;
+
+// Where the stack pointer is, as far as the checker of live threads knows.
+enum class StackPlace : uint8_t {
+  kUnknown,
+  kOwn,      // the main thread's, or where this thread was first seen
+  kSignal,   // its alternate signal stack
+  kVisited,  // where this thread has been before without a violation: coroutines
+  kStrange,  // never seen before
+  kData,     // never seen before, and it is the heap or a file's data
+};
+
+// What a live check knows beside the records (replay has none).
+struct CheckPoint {
+  StackPlace stack = StackPlace::kUnknown;
+  uint64_t call_site = 0;      // behind the system call instruction; 0: none
+  uint32_t call = ~0u;         // its number
+  bool sensitive = false;
+  bool not_code = false;       // the kernel says that the newest record's target is not executable
+  const Baseline* baseline = nullptr;
+};
+
 struct Window {
   std::span<const BranchEntry> records;  // newest first
   bool contiguous = true;                // every taken branch between oldest and newest
   bool calls_and_returns = true;         // every call and return
+  bool future = false;                   // walked ahead: a target of 0 is the address 0, not a hidden one
+  std::optional<CheckPoint> point;
 };
 
 struct Violation {

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "cfi/policies.h"
-#include "symbol/locate.h"
+#include "cfi/process_map.h"
 
 namespace brink::cfi {
 
@@ -20,16 +20,6 @@ struct ReplayOptions {
   std::function<void(const Window&, CodeMap&)> on_window;
   size_t max_files = 512;     // whose facts are kept at once
   size_t max_places = 65'536; // distinct violations that are told apart; further ones are counted only
-};
-
-// One side of a violation, for people and programs.
-struct EventSide {
-  uint64_t address = 0;
-  std::string module;    // path; "" none
-  std::string build_id;  // raw
-  uint64_t offset = 0;   // in the file's addresses
-  std::string symbol;    // "main+0x1c"; "" unknown
-  std::string bytes;     // up to 8 of the code there
 };
 
 struct Event {

@@ -1,6 +1,11 @@
 #include "report/feed.h"
 
+#include <linux/perf_event.h>
 #include <sys/utsname.h>
+
+#include <cstring>
+
+#include "perfdata/decode.h"
 
 namespace brink::report {
 
@@ -27,6 +32,22 @@ void ApplyRecord(const Record& record, symbol::AddressSpaces* spaces) {
   } else if (const auto* ksymbol = std::get_if<perfdata::Ksymbol>(&record.body)) {
     spaces->Ksymbol({.address = ksymbol->addr, .length = ksymbol->length, .name = ksymbol->name, .unregister = (ksymbol->flags & 1) != 0});
   }
+}
+
+void ApplyLiveRecord(std::span<const std::byte> bytes, symbol::AddressSpaces* spaces) {
+  perf_event_header header;
+  if (bytes.size() < sizeof(header)) return;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  perfdata::EventAttr attr = {};
+  attr.flags = perfdata::kAttrMmap2 | perfdata::kAttrBuildId;
+  perfdata::RecordLayout layout;  // the trailer has been taken off
+  perfdata::AlignedCopies copies;
+  Record record;
+  record.type = header.type;
+  record.misc = header.misc;
+  record.size = header.size;
+  std::vector<std::byte> body(bytes.begin() + sizeof(header), bytes.end());
+  if (perfdata::DecodeBody({.attr = &attr, .layout = &layout, .swap = false, .copies = &copies}, body, &record)) ApplyRecord(record, spaces);
 }
 
 StackMeta MetaOf(const perfdata::EventInfo& event) {

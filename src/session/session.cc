@@ -90,8 +90,8 @@ Status Session::ChooseMode(brink_bpf_config* config) {
         ASSIGN_OR_RETURN(UniqueFd fd, OpenCgroup(mounts_, name));
         cgroups_.push_back(std::move(fd));
       }
-      // Tracepoint programs run for everybody.
-      if (samples_tracepoints()) {
+      // Tracepoint programs run for everybody, and so do a source's own.
+      if (samples_tracepoints() || !traits.sampling_events) {
         config->target_mode = BRINK_TARGET_CGROUP;
         config->cgroups = static_cast<uint32_t>(cgroups_.size());
       }

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "session/file_consumer.h"
 
@@ -117,34 +117,6 @@ class SnapConsumer : public Consumer {
   std::atomic<uint64_t> captures_{0};
 };
 
-// The signals that a run answers, blocked and readable.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    old_pipe_ = signal(SIGPIPE, SIG_IGN);
-    fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~Signals() {
-    while (Next()) {
-    }
-    signal(SIGPIPE, old_pipe_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  int fd() const { return fd_.get(); }
-  int Next() {
-    signalfd_siginfo info;
-    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t set_, before_;
-  sighandler_t old_pipe_;
-  UniqueFd fd_;
-};
-
 StatusOr<std::unique_ptr<FileConsumer>> OpenOutput(const RunRequest& request, const SnapSource& source) {
   FileSpec file = {.path = request.output, .pipe = request.output == "-"};
   perf_event_attr attr = {};
@@ -161,7 +133,7 @@ bool AllDone(const RunRequest& request, const SnapConsumer& consumer) {
   return request.snap.count && consumer.captures() >= request.snap.count * request.snap.triggers.size();
 }
 
-StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, Signals& signals, int wake_fd) {
+StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, RunSignals& signals, int wake_fd) {
   const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
   int child = session.command() ? session.command()->pidfd() : -1;
   uint64_t next_tick = MonotonicNs() + kTickNs;
@@ -201,7 +173,7 @@ void FinishCommand(Session& session, RunResult* result) {
 }  // namespace
 
 StatusOr<RunResult> Run(RunRequest request) {
-  Signals signals;
+  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   if (request.target.pids.size() == 1 && request.target.command.empty()) request.snap.pid = request.target.pids[0];

@@ -174,16 +174,18 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
   uint32_t goes_on = options_.goes_on;
   RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));
+  if (options_.object.configure) RETURN_IF_ERROR(options_.object.configure(object_));
   if (int error = bpf_object__load(object_)) return BpfLoadError(-error, "load the walker");
   return OkStatus();
 }
 
 Status WalkSource::LoadInterrupt(SourceContext& context) {
   size_t size = 0;
-  const void* elf = walk_bpf::elf_bytes(&size);
+  const bool own = options_.object.elf == nullptr;
+  const void* elf = own ? walk_bpf::elf_bytes(&size) : options_.object.elf(&size);
   if (LoadObject(context, elf, size).ok()) return OkStatus();
   // Older verifiers give up on the vector part: walk without it rather than not at all.
-  elf = walk_scalar_bpf::elf_bytes(&size);
+  elf = own ? walk_scalar_bpf::elf_bytes(&size) : options_.object.scalar(&size);
   RETURN_IF_ERROR(LoadObject(context, elf, size));
   scalar_ = true;
   return OkStatus();
@@ -211,6 +213,16 @@ Status WalkSource::Load(SourceContext& context) {
   lift.vetting.allow_device = options_.allow_device;
   service_ = std::make_unique<LiftService>(maps_->uops.span(), maps_->pages.span(), maps_.get(), lift);
   return OkStatus();
+}
+
+void WalkSource::Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object) {
+  auto miss = std::make_unique<brink_miss>();
+  miss->address = address;
+  miss->asid = object;
+  miss->reason = BRINK_MISS_PAGE;
+  miss->code_len = static_cast<uint16_t>(std::min(code.size(), sizeof miss->code));
+  std::memcpy(miss->code, code.data(), miss->code_len);
+  service_->Handle(*miss);
 }
 
 bpf_program* WalkSource::program() { return object_ ? bpf_object__find_program_by_name(object_, "brink_walk_on_event") : nullptr; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,13 @@ enum class WalkMode {
   kPreferTask, // task mode, or interrupt mode with a note where task mode does not load
 };
 
+// Another object around the same walker (bpf/walk), whose programs its owner attaches. Interrupt mode only.
+struct WalkObject {
+  using Elf = const void* (*)(size_t* size);
+  Elf elf = nullptr, scalar = nullptr;            // scalar: for verifiers that give up on the vector part
+  std::function<Status(bpf_object*)> configure;   // between open and load
+};
+
 struct WalkSourceOptions {
   WalkMode mode = WalkMode::kInterrupt;
   uint32_t depth = 0;                     // branches of a stack; 0: the default of the mode
@@ -29,6 +37,7 @@ struct WalkSourceOptions {
   uint64_t cache_bytes = size_t{40} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
+  WalkObject object;  // elf set: instead of the walk source's own
   bool goes_on = false;  // the sampling events deliver their own signal or record besides (tests stop threads that way)
 };
 
@@ -50,6 +59,13 @@ class WalkSource : public StackSource {
   void OnProcessChange(pid_t tgid, bool exited) override;
   void Stop() override;
   std::vector<StatLine> Report() override;
+
+  // The loaded object; nullptr before Load.
+  bpf_object* object() const { return object_; }
+  // Lifts a page of code that is to come: 4096 bytes, or with those of the next page behind them. `address`: of an
+  // instruction in it; `object` tells files apart. Between Load and Start.
+  void Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object);
+  LiftStats lift_stats() const { return service_ ? service_->stats() : LiftStats{}; }
 
  private:
   class Maps;

@@ -81,6 +81,8 @@ BRINK_ABI_FIELD(struct brink_walk_tlb, gen, 12, 4);
 #define BRINK_WALK_VMAS 8
 #define BRINK_ACCESS_WRITE 1
 #define BRINK_ACCESS_EXEC 2
+#define BRINK_ACCESS_FILE 4	/* of a file; the walker does not ask */
+#define BRINK_ACCESS_GROWS 8	/* the main thread's stack; the walker does not ask */
 struct brink_walk_vma {
 	__u64 start;
 	__u64 size;	/* 0 = none */

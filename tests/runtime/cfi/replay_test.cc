@@ -94,7 +94,10 @@ TEST_F(CfiReplay, MissingFilesAreUnknownAndRaiseNothing) {
 }
 
 TEST(CfiWords, MistakesAreNamed) {
-  EXPECT_EQ(RunBrink({"cfi"}).status, 2);
+  EXPECT_EQ(RunBrink({"cfi", "repaly", "x"}).status, 2);
+  EXPECT_EQ(RunBrink({"cfi", "run", "-o", "x"}).status, 2);
+  EXPECT_EQ(RunBrink({"cfi", "run", "--kill", "P3"}).status, 2);
+  EXPECT_THAT(RunBrink({"cfi", "run", "--calls", "raed"}).err, HasSubstr("nearest: read"));
   EXPECT_EQ(RunBrink({"cfi", "replay"}).status, 2);
   EXPECT_EQ(RunBrink({"cfi", "replay", "/nonexistent"}).status, 1);
   EXPECT_EQ(RunBrink({"cfi", "explain", "{\"schema\":\"other\"}"}).status, 2);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The check points of brink cfi run that any kernel offers: entries and exits of chosen system calls, fatal signals,
+ * threads that are preempted, periodic samples.
+ */
+#include "cfi/check.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* args: pt_regs, number. Most calls of the machine end at the first test. */
+SEC("raw_tp/sys_enter")
+int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 nr = ctx->args[1], protection = 0;
+	__u32 how;
+
+	if (nr >= BRINK_CFI_CALLS)
+		return 0;
+	how = cfi_config.call[nr];
+	if (!(how & BRINK_CFI_AT_ENTER) || !cfi_wants(task))
+		return 0;
+	if (how & BRINK_CFI_IF_EXEC) {
+		bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)ctx->args[0] + 96);
+		if (!(protection & 4))
+			return 0;
+	}
+	cfi_check(BRINK_CFI_ENTER, nr, how, 0);
+	return 0;
+}
+
+/* args: pt_regs, result. */
+SEC("raw_tp/sys_exit")
+int cfi_sys_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 nr = 0, protection = 0;
+	__u32 how;
+
+	if (bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 120) || nr >= BRINK_CFI_CALLS)
+		return 0;
+	how = cfi_config.call[nr];
+	if (!(how & BRINK_CFI_AT_EXIT) || !cfi_wants(task))
+		return 0;
+	if (how & BRINK_CFI_IF_EXEC) {
+		bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)ctx->args[0] + 96);
+		if (!(protection & 4))
+			return 0;
+	}
+	cfi_check(BRINK_CFI_EXIT, nr, how, ctx->args[1]);
+	return 0;
+}
+
+/* args: number, siginfo, sigaction. In the victim, before the signal acts: there is nothing ahead to walk. */
+SEC("raw_tp/signal_deliver")
+int cfi_signal(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 number = ctx->args[0];
+	struct {
+		__s32 number, error, code, pad;
+		__u64 address;
+	} info = {};
+	struct cfi_slot *slot;
+
+	/* ILL, TRAP, BUS, SEGV, SYS */
+	if (number != 4 && number != 5 && number != 7 && number != 11 && number != 31)
+		return 0;
+	if (!cfi_wants(task))
+		return 0;
+	slot = cfi_slot_claim();
+	if (!slot)
+		return 0;
+	cfi_count_add(BRINK_CFI_CNT_CHECKS, 1);
+	if (cfi_fill(slot, task, BRINK_CFI_SIGNAL, ~0u, 0)) {
+		slot->sample.direction = BRINK_DIR_PAST;
+		slot->cfi.signal = number;
+		if (ctx->args[1] > 2 && !bpf_probe_read_kernel(&info, sizeof(info), (const void *)ctx->args[1])) {
+			slot->cfi.signal_code = info.code;
+			slot->cfi.fault_address = info.address;
+		}
+		/* The word that a return has just taken: what it left below the stack pointer. */
+		if (!bpf_probe_read_user(slot->cfi.stack, sizeof(slot->cfi.stack), (const void *)(slot->cfi.regs[CFI_REG_SP] - 8)))
+			slot->cfi.stack_words = BRINK_CFI_STACK;
+		cfi_conclude(slot, slot->sample.time_ns);
+	}
+	cfi_slot_release(slot);
+	return 0;
+}
+
+/* args: preempt, prev, next. A thread that leaves the CPU in the middle of user code; in a call its checks are the call's. */
+SEC("raw_tp/sched_switch")
+int cfi_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__s64 call = 0;
+
+	if (!task->mm || !cfi_wants(task))
+		return 0;
+	if (bpf_probe_read_kernel(&call, sizeof(call), (const char *)bpf_task_pt_regs(task) + 120) || call >= 0)
+		return 0;
+	cfi_check(BRINK_CFI_SWITCH, ~0u, 0, 0);
+	return 0;
+}
+
+SEC("perf_event")
+int brink_walk_on_event(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	brink_count(BRINK_CNT_EVENTS);
+	/* In the kernel the thread's checks are those of its call. */
+	if (!brink_ctx_user_mode(ctx) || !cfi_wants(task))
+		return walk_goes_on;
+	cfi_check(BRINK_CFI_SAMPLE, ~0u, 0, 0);
+	return walk_goes_on;
+}

@@ -1,0 +1,1 @@
+brink_bpf_object(cfi cfi.bpf.c)

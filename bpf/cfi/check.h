@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One check: the walk ahead from where the thread will go on, judged on the spot, acted on where that was asked for, and
+ * sent to user space unless the same window was sent before.
+ *
+ * At the entry of a system call the result is not known yet: the walk goes on as if it succeeded (a number of 0 to
+ * 0x7fff; an address of user space where the call gives one), or, for calls that return on failure only, as if it
+ * failed. What then depends on more ends the walk. At the exit everything is known.
+ */
+#ifndef BRINK_BPF_CFI_CHECK_H_
+#define BRINK_BPF_CFI_CHECK_H_
+
+#include "cfi/judge.h"
+
+#define CFI_REG_AX 10
+#define CFI_REG_ORIG_AX 15
+#define CFI_REG_IP 16
+#define CFI_REG_CS 17
+#define CFI_REG_SP 19
+#define CFI_USER32_CS 0x23
+#define CFI_NO_FILE 0xfffffffffffffffeull	/* -ENOENT */
+#define CFI_SIGKILL 9
+#define CFI_SIGSTOP 19
+
+struct task_struct___cfi {
+	unsigned long sas_ss_sp;
+	unsigned long sas_ss_size;
+} __attribute__((preserve_access_index));
+
+/* P10: what the stack pointer points into. */
+brink_always_inline void cfi_stack_place(struct cfi_slot *slot, struct brink_walk *w, struct task_struct *task)
+{
+	const struct task_struct___cfi *alt = (const void *)task;
+	__u64 sp = slot->cfi.regs[CFI_REG_SP], start, size;
+	const struct brink_walk_vma *v = 0;
+	__u32 i, access;
+
+	if (!w->mm)
+		return;
+	for (i = 0; i < BRINK_WALK_VMAS; i++) {
+		if (sp - w->vma[i].start < w->vma[i].size)
+			break;
+	}
+	if (i == BRINK_WALK_VMAS) {
+		if (walk_find_mapping(w, sp))
+			return;
+		i = w->vma_next - 1;
+	}
+	v = &w->vma[i & (BRINK_WALK_VMAS - 1)];
+	access = v->access;
+	slot->cfi.sp_start = v->start;
+	slot->cfi.sp_end = v->start + v->size;
+	slot->cfi.sp_kind = BRINK_CFI_SP_KNOWN;
+	if (access & BRINK_ACCESS_GROWS)
+		slot->cfi.sp_kind |= BRINK_CFI_SP_GROWS;
+	if (access & BRINK_ACCESS_FILE)
+		slot->cfi.sp_kind |= BRINK_CFI_SP_FILE;
+	start = BPF_CORE_READ(task, mm, start_brk);
+	size = BPF_CORE_READ(task, mm, brk) - start;
+	if (sp - start < size)
+		slot->cfi.sp_kind |= BRINK_CFI_SP_HEAP;
+	start = BPF_CORE_READ(alt, sas_ss_sp);
+	size = BPF_CORE_READ(alt, sas_ss_size);
+	if (sp - start < size)
+		slot->cfi.sp_kind |= BRINK_CFI_SP_ALT;
+	if ((slot->cfi.sp_kind & (BRINK_CFI_SP_FILE | BRINK_CFI_SP_HEAP)) && !(slot->cfi.sp_kind & BRINK_CFI_SP_ALT))
+		slot->cfi.verdict |= BRINK_CFI_P10;
+}
+
+/* P8: the last branch went where code may not be executed, unless it is what this very call makes code. */
+brink_always_inline void cfi_end_place(struct cfi_slot *slot, const struct brink_walk *w)
+{
+	const struct brink_cfi *cfi = &slot->cfi;
+
+	if (w->stop != BRINK_STOP_FAULT)
+		return;
+	slot->cfi.fault_address = w->fault_address;
+	if (!w->denied || !slot->sample.nr || (w->reg[BRINK_WREG_IP].val ^ w->fault_address) > BRINK_WALK_CODE_LINE - 1)
+		return;
+	if (cfi->point == BRINK_CFI_ENTER && w->reg[BRINK_WREG_IP].val - cfi->args[0] < cfi->args[1])
+		return;
+	slot->cfi.verdict |= BRINK_CFI_P8;
+}
+
+/* Whether nothing may be done to this process. */
+brink_always_inline int cfi_spared(const struct brink_sample *s, const struct brink_cfi *cfi)
+{
+	__u32 i, k, same;
+
+	if (s->tgid <= 1 || s->tgid == brink_cfg.own_tgid)
+		return 1;
+	for (i = 0; i < BRINK_CFI_SPARED; i++) {
+		if (!cfi_config.spared[i][0])
+			continue;
+		same = 1;
+		for (k = 0; k < 16; k++) {
+			if (cfi_config.spared[i][k] != cfi->comm[k]) {
+				same = 0;
+				break;
+			}
+			if (!cfi->comm[k])
+				break;
+		}
+		if (same)
+			return 1;
+	}
+	return 0;
+}
+
+/* At most so many in each minute of the clock. Two CPUs may both begin the minute: one more each. */
+brink_always_inline int cfi_within_limit(__u64 now)
+{
+	__u64 minute = now / 60000000000ull;
+
+	if (cfi_minute != minute) {
+		cfi_minute = minute;
+		cfi_minute_acts = 0;
+	}
+	return __sync_fetch_and_add(&cfi_minute_acts, 1) < cfi_config.per_minute;
+}
+
+/* Kill, stop or refuse, by the verdict. Returns whether the operation is to be refused. */
+brink_always_inline int cfi_act(struct cfi_slot *slot)
+{
+	__u32 verdict = slot->cfi.verdict, point = slot->cfi.point, did = 0;
+
+	if (verdict & cfi_config.kill)
+		did |= BRINK_CFI_DID_KILL;
+	else if (verdict & cfi_config.stop)
+		did |= BRINK_CFI_DID_STOP;
+	if (point == BRINK_CFI_LSM && (verdict & cfi_config.deny))
+		did |= BRINK_CFI_DID_DENY;
+	if (!did)
+		return 0;
+	if (cfi_spared(&slot->sample, &slot->cfi)) {
+		slot->cfi.action = did | BRINK_CFI_DID_SPARE;
+		cfi_count_add(BRINK_CFI_CNT_HELD_BACK, 1);
+		return 0;
+	}
+	if (cfi_config.flags & BRINK_CFI_CFG_DRY) {
+		slot->cfi.action = did | BRINK_CFI_DID_DRY;
+		cfi_count_add(BRINK_CFI_CNT_WOULD, 1);
+		return 0;
+	}
+	if (!cfi_within_limit(slot->sample.time_ns)) {
+		slot->cfi.action = did | BRINK_CFI_DID_LIMIT;
+		cfi_count_add(BRINK_CFI_CNT_HELD_BACK, 1);
+		return 0;
+	}
+	if (did & BRINK_CFI_DID_KILL) {
+		bpf_send_signal(CFI_SIGKILL);
+		cfi_count_add(BRINK_CFI_CNT_KILLED, 1);
+	} else if (did & BRINK_CFI_DID_STOP) {
+		bpf_send_signal(CFI_SIGSTOP);
+		cfi_count_add(BRINK_CFI_CNT_STOPPED, 1);
+	}
+	if (did & BRINK_CFI_DID_DENY)
+		cfi_count_add(BRINK_CFI_CNT_DENIED, 1);
+	slot->cfi.action = did;
+	return !!(did & BRINK_CFI_DID_DENY);
+}
+
+/* Head, context and registers. 0: not a thread that can be checked. */
+brink_always_inline int cfi_fill(struct cfi_slot *slot, struct task_struct *task, __u32 point, __u32 nr, __u64 ret)
+{
+	struct brink_cfi *cfi = &slot->cfi;
+
+	if (bpf_probe_read_kernel(cfi->regs, sizeof(cfi->regs), (const void *)bpf_task_pt_regs(task)))
+		return 0;
+	brink_sample_fill(&slot->sample, task, cfi->regs[CFI_REG_IP]);
+	slot->sample.direction = BRINK_DIR_FUTURE;
+	cfi->magic = BRINK_CFI_MAGIC;
+	cfi->point = point;
+	cfi->verdict = 0;
+	cfi->action = 0;
+	cfi->sp_kind = 0;
+	cfi->syscall = nr;
+	cfi->index = 0;
+	cfi->ret = ret;
+	cfi->args[0] = cfi->regs[14];
+	cfi->args[1] = cfi->regs[13];
+	cfi->args[2] = cfi->regs[12];
+	cfi->args[3] = cfi->regs[7];
+	cfi->args[4] = cfi->regs[9];
+	cfi->args[5] = cfi->regs[8];
+	cfi->sp_start = cfi->sp_end = 0;
+	cfi->fault_address = 0;
+	cfi->uid = (__u32)bpf_get_current_uid_gid();
+	cfi->signal = cfi->signal_code = 0;
+	cfi->judge_ns = 0;
+	bpf_get_current_comm(cfi->comm, sizeof(cfi->comm));
+	cfi->stack_words = 0;
+	if (!bpf_probe_read_user(cfi->stack, sizeof(cfi->stack), (const void *)cfi->regs[CFI_REG_SP]))
+		cfi->stack_words = BRINK_CFI_STACK;
+	if ((cfi->regs[CFI_REG_CS] & 0xffff) == CFI_USER32_CS) {
+		cfi_count_add(BRINK_CFI_CNT_COMPAT, 1);
+		return 0;
+	}
+	return 1;
+}
+
+brink_always_inline void cfi_send(struct cfi_slot *slot)
+{
+	__u64 at = (__u64)slot->sample.nr * sizeof(struct brink_branch), bytes;
+
+	brink_barrier_var(at);
+	if (at > BRINK_CFI_DEPTH * sizeof(struct brink_branch))
+		return;
+	if (bpf_probe_read_kernel(&slot->room[at], sizeof(slot->cfi), &slot->cfi))
+		return;
+	bytes = sizeof(slot->sample) + at + sizeof(slot->cfi);
+	slot->sample.header.size = bytes;
+	brink_barrier_var(bytes);
+	if (bytes > sizeof(slot->sample) + sizeof(slot->room))
+		return;
+	if (brink_ring_send(&slot->sample, bytes))
+		return;
+	brink_count(BRINK_CNT_EMITTED);
+	brink_count_add(BRINK_CNT_EMITTED_BYTES, bytes);
+	cfi_count_add(BRINK_CFI_CNT_SENT, 1);
+	cfi_count_add(BRINK_CFI_CNT_EDGES, slot->sample.nr);
+}
+
+/* Judges and sends what is in the slot. Whether the operation is to be refused. */
+brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed)
+{
+	__u64 begin = bpf_ktime_get_ns();
+	int refuse = 0;
+	__u32 *seen, one = 1;
+
+	cfi_judge(slot, seed);
+	slot->cfi.judge_ns = bpf_ktime_get_ns() - begin;
+	/* A strange stack alone is nothing to act on: coroutines live there. */
+	if (slot->cfi.verdict & ~BRINK_CFI_P10) {
+		cfi_count_add(BRINK_CFI_CNT_SUSPECT, 1);
+		refuse = cfi_act(slot);
+	} else if (!slot->sample.nr && slot->cfi.point != BRINK_CFI_SIGNAL) {
+		cfi_count_add(BRINK_CFI_CNT_EMPTY, 1);
+		return 0;
+	}
+	slot->name ^= slot->cfi.verdict;
+	seen = bpf_map_lookup_elem(&cfi_seen, &slot->name);
+	if (seen && !slot->cfi.action && !(cfi_config.flags & BRINK_CFI_CFG_REPEATS)) {
+		cfi_count_add(BRINK_CFI_CNT_REPEATED, 1);
+		cfi_count_add(BRINK_CFI_CNT_REPEATED_EDGES, slot->sample.nr);
+		return refuse;
+	}
+	if (!seen)
+		bpf_map_update_elem(&cfi_seen, &slot->name, &one, BPF_ANY);
+	cfi_send(slot);
+	return refuse;
+}
+
+/* The registers with which the thread will go on. */
+brink_always_inline void cfi_take_regs(struct brink_walk *w, struct cfi_slot *slot, __u32 how)
+{
+	__u32 point = slot->cfi.point;
+
+	walk_take_regs(w, slot->cfi.regs);
+	if (point != BRINK_CFI_ENTER && point != BRINK_CFI_LSM)
+		return;
+	if (how & BRINK_CFI_FAILS) {
+		w->reg[0].val = CFI_NO_FILE;
+	} else {
+		w->reg[0].val = 0;
+		w->reg[0].unk = how & BRINK_CFI_POINTER ? 0x7ffffffff000ull : 0x7fff;
+	}
+}
+
+brink_always_inline void cfi_count_walk(const struct cfi_slot *slot, const struct brink_walk *w, __u64 ns)
+{
+	__u32 bits = 0;
+
+	cfi_count_add(BRINK_CFI_CNT_STOPS + (w->stop & 31), 1);
+	cfi_count_add(BRINK_CFI_CNT_NS, ns);
+	if (w->stop != BRINK_STOP_FULL && w->stop != BRINK_STOP_SYSCALL)
+		return;
+	bits = ns >> 16 ? 16 : 0;
+	bits += ns >> (bits + 8) ? 8 : 0;
+	bits += ns >> (bits + 4) ? 4 : 0;
+	bits += ns >> (bits + 2) ? 2 : 0;
+	bits += ns >> (bits + 1) ? 1 : 0;
+	cfi_count_add(BRINK_CFI_CNT_TIMES + (bits & 31), 1);
+}
+
+/*
+ * Walks ahead and judges. 1: refuse the operation (security hooks). A function of its own that the verifier sees once for
+ * all programs.
+ */
+__attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 ret)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &cpu);
+	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &cpu);
+	struct walk_bucket *bucket = walk_bucket();
+	__u64 now = bpf_ktime_get_ns(), ns;
+	struct cfi_slot *slot;
+	int refuse = 0;
+
+	if (!w || !out || !bucket)
+		return 0;
+	cfi_count_add(BRINK_CFI_CNT_CHECKS, 1);
+	if (!walk_bucket_open(bucket, now) && !(how & BRINK_CFI_FIRST)) {
+		cfi_count_add(BRINK_CFI_CNT_THROTTLED, 1);
+		return 0;
+	}
+	slot = cfi_slot_claim();
+	if (!slot)
+		return 0;
+	if (!cfi_fill(slot, task, point, nr, ret))
+		goto out;
+	walk_prepare(w, now);
+	cfi_take_regs(w, slot, how);
+	for (__u32 i = 1; i < 16; i++)
+		w->reg[i].unk = 0;
+	w->asid = walk_asid(task);
+	if (!w->asid)
+		goto out;
+	if (!walk_take_process(w, task)) {
+		walk_take_mappings(w, task->mm, slot->sample.task_start_ns);
+		walk_run(w, out);
+		cfi_stack_place(slot, w, task);
+	}
+	walk_give(w, out, &slot->sample, (struct brink_branch *)slot->room, BRINK_CFI_DEPTH);
+	cfi_end_place(slot, w);
+	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
+		walk_send_miss(w, &slot->sample, &slot->miss, walk_vm_stamp(task));
+	ns = bpf_ktime_get_ns() - now;
+	slot->sample.walk_ns = ns;
+	refuse = cfi_conclude(slot, w->asid ^ (__u64)point << 56 ^ (__u64)nr << 40);
+	ns = bpf_ktime_get_ns() - now;
+	walk_bucket_pay(ns);
+	cfi_count_walk(slot, w, ns);
+out:
+	cfi_slot_release(slot);
+	return refuse & 1;
+}
+
+brink_always_inline int cfi_wants(struct task_struct *task)
+{
+	if (!brink_target_has_current(task))
+		return 0;
+	return !(cfi_config.flags & BRINK_CFI_CFG_UID) || (__u32)bpf_get_current_uid_gid() == cfi_config.uid;
+}
+
+#endif /* BRINK_BPF_CFI_CHECK_H_ */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What is judged on the spot, over one window of records in the slot: P1, a P2 within the window, and the window's name
+ * (a hash), by which windows that were sent before are known again. P8 and P10 are the check's. User space judges the
+ * whole; this is what an action in the kernel goes by.
+ */
+#ifndef BRINK_BPF_CFI_JUDGE_H_
+#define BRINK_BPF_CFI_JUDGE_H_
+
+#include "cfi/call_site.h"
+#include "cfi/slot.h"
+
+/* mov $15, %rax; syscall: the way back from a signal's handler */
+#define CFI_RESTORER_0 0x050f0000000fc0c7ull	/* without its first byte, 0x48 */
+
+/* P1 of a return to `to`: 1 where no call ends there and it is no restorer. What cannot be read is no answer. */
+static __attribute__((noinline)) int cfi_no_call_site(__u64 to)
+{
+	__u8 b[CFI_CALL_BYTES + 7] = {};
+	__u64 next = 0;
+
+	if (bpf_probe_read_user(b, CFI_CALL_BYTES, (const void *)(to - CFI_CALL_BYTES)))
+		return 0;
+	if (cfi_call_ends(b))
+		return 0;
+	if (!bpf_probe_read_user(&next, sizeof(next), (const void *)(to + 1)) && next == CFI_RESTORER_0)
+		return 0;
+	return 1;
+}
+
+static long cfi_judge_one(__u32 i, void *data)
+{
+	struct cfi_slot *slot = *(struct cfi_slot **)data;
+	__u32 nr = slot->sample.nr, at = nr - 1 - i, type, bad = 0;
+	const struct brink_branch *b;
+	__u64 from, to;
+
+	if (i >= nr || at >= BRINK_CFI_DEPTH)
+		return 1;
+	b = (const struct brink_branch *)&slot->room[at * sizeof(*b)];
+	from = b->from;
+	to = b->to;
+	type = b->info >> 20 & 0xf;
+	slot->name = (slot->name ^ from) * 0x9e3779b97f4a7c15ull;
+	slot->name = (slot->name ^ to ^ slot->name >> 29) * 0xbf58476d1ce4e5b9ull;
+	if (type == WALK_CALL || type == WALK_IND_CALL) {
+		slot->call[slot->top++ & (BRINK_CFI_DEPTH - 1)] = from;
+	} else if (type == WALK_RET && slot->top) {
+		__u64 call = slot->call[--slot->top & (BRINK_CFI_DEPTH - 1)];
+
+		if (to - call - 2 > CFI_CALL_BYTES - 2)
+			bad = BRINK_CFI_P2;
+	} else if (type == WALK_RET && cfi_no_call_site(to)) {
+		bad = BRINK_CFI_P1;
+	}
+	if (bad) {
+		if (!slot->cfi.verdict)
+			slot->cfi.index = at;
+		slot->cfi.verdict |= bad;
+	}
+	return 0;
+}
+
+/* Oldest record first, as the program ran (or will run). */
+brink_always_inline void cfi_judge(struct cfi_slot *slot, __u64 seed)
+{
+	struct cfi_slot *data = slot;
+
+	slot->name = seed;
+	slot->top = 0;
+	bpf_loop(BRINK_CFI_DEPTH, cfi_judge_one, &data, 0);
+}
+
+#endif /* BRINK_BPF_CFI_JUDGE_H_ */

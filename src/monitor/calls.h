@@ -1,0 +1,23 @@
+// Which system calls are check points: the named sets, and single calls added to or taken from them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "brink/abi/cfi.h"
+
+namespace brink::cfi {
+
+enum class CallSet { kNone, kSensitive, kAll };
+StatusOr<CallSet> ParseCallSet(std::string_view text);
+
+// `changes`: NAME adds a call (at its entry), NAME:exit at its exit, NAME:both at both, -NAME takes it away. Fills
+// config->call. INVALID_ARGUMENT names what is no system call.
+Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_cfi_config* config);
+
+// Names of a set, for --help and docs.
+std::vector<std::string> CallNames(CallSet set);
+
+}  // namespace brink::cfi

@@ -1,0 +1,259 @@
+#include "monitor/judge.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <absl/strings/str_format.h>
+
+#include "base/strings.h"
+#include "kernel/proc_maps.h"
+#include "report/feed.h"
+
+namespace brink::cfi {
+namespace {
+
+constexpr size_t kMostWaiting = 64u << 20, kMostThreads = 65'536, kMostStacks = 64;
+
+uint64_t ThreadCpuNs() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// Libraries whose whole purpose is to make code.
+bool IsJitFile(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  for (std::string_view prefix : {"libjvm.so", "libcoreclr.so", "libluajit", "libmozjs", "libjavascriptcoregtk", "libmonosgen", "opcache.so", "libLLVM", "libwasmtime", "libnode.so"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+std::string SideName(const EventSide& side) {
+  std::string file = side.module.substr(side.module.rfind('/') + 1);
+  return file + ":" + (side.symbol.empty() ? absl::StrFormat("%#x", side.address) : side.symbol.substr(0, side.symbol.rfind('+')));
+}
+
+}  // namespace
+
+std::optional<brink_cfi> ContextOf(const SampleView& sample) {
+  const size_t behind = sizeof(brink_sample) + sample.branches.size_bytes() + sample.chain.size_bytes();
+  if (sample.head->header.size < behind + sizeof(brink_cfi)) return std::nullopt;
+  brink_cfi context;
+  std::memcpy(&context, reinterpret_cast<const std::byte*>(sample.head) + behind, sizeof context);
+  context.comm[sizeof context.comm - 1] = 0;
+  context.stack_words = std::min<uint32_t>(context.stack_words, BRINK_CFI_STACK);
+  if (context.magic != BRINK_CFI_MAGIC) return std::nullopt;
+  return context;
+}
+
+Judge::Judge(Options options, std::function<std::shared_ptr<const PolicyFile>()> policy, std::function<Status(Alarm&&)> alarm)
+    : options_(std::move(options)), policy_(std::move(policy)), alarm_(std::move(alarm)), map_(options_.map),
+      containers_({.runtime_root = options_.runtime_root, .hierarchy = options_.hierarchy}) {}
+
+Status Judge::OnSample(const SampleView& sample) {
+  const auto* begin = reinterpret_cast<const std::byte*>(sample.head);
+  waiting_bytes_ += sample.head->header.size;
+  waiting_.push_back({sample.head->time_ns, true, {begin, begin + sample.head->header.size}});
+  return waiting_bytes_ > kMostWaiting ? Release(UINT64_MAX) : OkStatus();
+}
+
+Status Judge::OnPerfRecord(const PerfRecordView& record) {
+  waiting_bytes_ += record.record.size();
+  waiting_.push_back({record.id.time_ns, false, {record.record.begin(), record.record.end()}});
+  return OkStatus();
+}
+
+Status Judge::OnLost(LossCause cause, const Loss& loss, uint64_t) {
+  if (!IsSampleLoss(cause)) side_band_lost_ += loss.records;
+  if (cause == LossCause::kThrottled || cause == LossCause::kSkipped) return OkStatus();  // checks that were not made, not evidence lost
+  MutexLock lock(mutex_);
+  counts_.lost += loss.records;
+  return OkStatus();
+}
+
+Status Judge::Release(uint64_t before_ns) {
+  std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) { return a.time_ns < b.time_ns; });
+  size_t done = 0;
+  Status status;
+  for (; done < waiting_.size() && waiting_[done].time_ns < before_ns && status.ok(); ++done) {
+    Waiting& item = waiting_[done];
+    waiting_bytes_ -= item.bytes.size();
+    if (item.is_sample) status = JudgeWindow(item.bytes);
+    else report::ApplyLiveRecord(item.bytes, &map_.spaces());
+  }
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(done));
+  MutexLock lock(mutex_);
+  counts_.totals = totals_;
+  counts_.totals.violations.clear();
+  counts_.busy_ns = ThreadCpuNs();
+  counts_.missing = map_.missing();
+  if (options_.learn) counts_.learned_edges = options_.learn->edges();
+  return status;
+}
+
+// A process makes code of its own where its program, a library of it or a map of it says so.
+bool Judge::IsJit(int32_t pid, uint64_t start_ns, const PolicyFile& policy) {
+  if (processes_.size() > kMostThreads) processes_.clear();
+  Process& process = processes_[pid];
+  const uint64_t generation = map_.spaces().Generation(pid);
+  if (process.jit_known && process.start_ns == start_ns && process.generation == generation) return process.jit;
+  process = {.start_ns = start_ns, .jit_known = true, .jit = false, .generation = generation};
+  struct stat info;
+  const std::string proc = "/proc/" + std::to_string(pid);
+  if (stat((proc + "/root/tmp/perf-" + std::to_string(pid) + ".map").c_str(), &info) == 0) process.jit = true;
+  if (auto maps = ReadMaps(pid); maps.ok()) {
+    for (const Mapping& m : *maps) process.jit |= m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT"));
+  }
+  ProcessFacts facts = ReadProcess(pid, start_ns);
+  PolicyView view = policy.For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = "", .pod = "", .uid = facts.uid});
+  if (view.jit) process.jit = *view.jit;
+  return process.jit;
+}
+
+StackPlace Judge::PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns) {
+  if (!(context.sp_kind & BRINK_CFI_SP_KNOWN)) return StackPlace::kUnknown;
+  if (context.sp_kind & BRINK_CFI_SP_GROWS) return StackPlace::kOwn;
+  if (context.sp_kind & BRINK_CFI_SP_ALT) return StackPlace::kSignal;
+  if (threads_.size() > kMostThreads) threads_.clear();
+  Thread& thread = threads_[tid];
+  if (thread.start_ns != start_ns) thread = {.start_ns = start_ns, .stacks = {}};
+  // The main thread begins on the kernel's stack; another where it was first seen.
+  if (thread.stacks.empty() && !(context.sp_kind & (BRINK_CFI_SP_FILE | BRINK_CFI_SP_HEAP))) {
+    thread.stacks.push_back(context.sp_start);
+    return StackPlace::kOwn;
+  }
+  for (uint64_t start : thread.stacks) {
+    if (start == context.sp_start) return StackPlace::kVisited;
+  }
+  return context.sp_kind & (BRINK_CFI_SP_FILE | BRINK_CFI_SP_HEAP) ? StackPlace::kData : StackPlace::kStrange;
+}
+
+void Judge::VisitStack(const brink_cfi& context, int32_t tid) {
+  Thread& thread = threads_[tid];
+  if (thread.stacks.size() < kMostStacks) thread.stacks.push_back(context.sp_start);
+}
+
+Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
+  auto sample = ViewSample(bytes);
+  auto context = sample ? ContextOf(*sample) : std::nullopt;
+  if (!context) return OkStatus();
+  const auto pid = static_cast<int32_t>(sample->head->tgid), tid = static_cast<int32_t>(sample->head->tid);
+  const auto policy = policy_();
+  map_.Enter(pid, IsJit(pid, sample->head->task_start_ns, *policy), side_band_lost_ > 0);
+  const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
+  const bool call = entering || context->point == BRINK_CFI_EXIT;
+  if (entering && (context->args[2] & 4)) map_.MakesCode(context->args[0], context->args[1]);
+  Window window{.records = sample->branches, .contiguous = true, .calls_and_returns = true, .future = sample->head->direction == BRINK_DIR_FUTURE, .point = CheckPoint{}};
+  window.point->stack = PlaceOfStack(*context, tid, sample->head->task_start_ns);
+  window.point->call_site = call ? sample->head->ip : 0;
+  window.point->call = context->syscall;
+  window.point->sensitive = entering;
+  window.point->not_code = context->verdict & BRINK_CFI_P8;
+  window.point->baseline = options_.baseline;
+  // A jump into the wild that ended in a signal: where it went is no code, and a return has left its word there.
+  BranchEntry fatal = {};
+  if (context->point == BRINK_CFI_SIGNAL) {
+    const uint64_t ip = sample->head->ip;
+    const bool returned = context->stack_words && context->stack[0] == ip;
+    if (map_.At(ip).memory == MemoryKind::kNotCode) {
+      fatal.from = fatal.to = ip;
+      fatal.info = MakeInfo(returned ? Kind::kRet : Kind::kIndJump);
+      window.records = {&fatal, 1};
+      window.future = true;
+    }
+    window.point->stack = StackPlace::kUnknown;
+  }
+  Check(window, map_, &totals_);
+  if (totals_.violations.empty() || totals_.severity < Severity::kLow) {
+    if (window.point->stack == StackPlace::kStrange || window.point->stack == StackPlace::kData) VisitStack(*context, tid);
+  }
+  {
+    MutexLock lock(mutex_);
+    ++counts_.windows;
+    counts_.empty += sample->branches.empty();
+  }
+  if (options_.learn && totals_.severity < Severity::kMedium) options_.learn->Learn(window, map_);
+  if (totals_.violations.empty()) return OkStatus();
+  Status raised = Raise(window, *sample, *context, *policy);
+  if (totals_.severity == Severity::kLow && window.point->stack == StackPlace::kData) VisitStack(*context, tid);
+  return raised;
+}
+
+// One alarm an edge, with all rules that it breaks.
+Status Judge::Raise(const Window& window, const SampleView& sample, const brink_cfi& context, const PolicyFile& policy) {
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<Violation>> by_edge;
+  for (const Violation& v : totals_.violations) by_edge[{v.from, v.to}].push_back(v);
+  for (auto& [edge, violations] : by_edge) {
+    Alarm alarm;
+    alarm.violations = violations;
+    alarm.from = map_.Describe(edge.first);
+    alarm.to = map_.Describe(edge.second);
+    alarm.context = context;
+    alarm.branches.assign(window.records.begin(), window.records.end());
+    Describe(sample, &alarm);
+    PolicyView view = policy.For({.exe = alarm.process.exe, .comm = alarm.comm, .container = alarm.container.name, .pod = alarm.container.pod_name, .uid = alarm.process.uid});
+    std::erase_if(alarm.violations, [&](const Violation& v) { return view.rules[static_cast<size_t>(v.policy)].off; });
+    if (alarm.violations.empty()) continue;
+    for (Violation& v : alarm.violations) {
+      if (auto severity = view.rules[static_cast<size_t>(v.policy)].severity) v.severity = *severity;
+    }
+    std::stable_sort(alarm.violations.begin(), alarm.violations.end(), [](const Violation& a, const Violation& b) { return a.severity > b.severity; });
+    alarm.severity = alarm.violations[0].severity;
+    alarm.score = ScoreOf(alarm.violations, context);
+    const std::string from = SideName(alarm.from), to = SideName(alarm.to);
+    for (const Suppression* s : view.suppress) {
+      const bool all = std::all_of(alarm.violations.begin(), alarm.violations.end(), [&](const Violation& v) { return Suppresses(*s, v.policy, from, to); });
+      if (!all) continue;
+      alarm.suppressed_by = s->reason;
+      alarm.severity = Severity::kInfo;
+    }
+    NameBranches(&alarm);
+    {
+      MutexLock lock(mutex_);
+      if (alarm.suppressed_by.empty()) ++counts_.alarms[static_cast<size_t>(alarm.severity)];
+      else ++counts_.suppressed;
+      alarm.lost = counts_.lost;
+    }
+    RETURN_IF_ERROR(alarm_(std::move(alarm)));
+  }
+  return OkStatus();
+}
+
+void Judge::Describe(const SampleView& sample, Alarm* alarm) {
+  alarm->pid = static_cast<int32_t>(sample.head->tgid);
+  alarm->tid = static_cast<int32_t>(sample.head->tid);
+  alarm->start_ns = sample.head->task_start_ns;
+  alarm->comm = alarm->context.comm;
+  alarm->time_ns = sample.head->time_ns;
+  alarm->future = sample.head->direction == BRINK_DIR_FUTURE;
+  alarm->stop = sample.head->stop;
+  alarm->steps = sample.head->steps;
+  alarm->walk_ns = sample.head->walk_ns;
+  alarm->depth = options_.depth;
+  alarm->process = ReadProcess(alarm->pid, alarm->start_ns);
+  const ContainerInfo& info = options_.hierarchy.v2() ? containers_.ById(sample.head->cgroup_id) : containers_.ByPid(alarm->pid);
+  alarm->container = {.id = info.identity.container_id, .name = info.store.name, .image = info.store.image, .runtime = "", .pod_name = info.store.pod_name,
+                      .pod_namespace = info.store.pod_namespace, .pod_uid = info.identity.pod_uid, .cgroup = info.path};
+}
+
+void Judge::NameBranches(Alarm* alarm) {
+  for (const BranchEntry& entry : alarm->branches) {
+    for (uint64_t address : {entry.from, entry.to}) {
+      EventSide side = map_.Describe(address);
+      const std::string file = side.module.substr(side.module.rfind('/') + 1);
+      std::string name = side.symbol.empty() ? absl::StrFormat("%#x", address) : side.symbol;
+      alarm->names.push_back(name + (file.empty() ? "" : " [" + file + "]"));
+    }
+  }
+}
+
+JudgeCounts Judge::counts() const {
+  MutexLock lock(mutex_);
+  return counts_;
+}
+
+}  // namespace brink::cfi

@@ -1,0 +1,103 @@
+// From windows to alarms: keeps the mappings of the processes that it is told of, judges each window with the whole set of
+// policies, and learns where threads have their stacks.
+//
+// The consumer of a session: called on its writer thread only. Windows wait for the end of their round, because the
+// mappings of a young process may come after its first window.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "base/sync.h"
+#include "cfi/baseline.h"
+#include "cfi/process_map.h"
+#include "container/resolver.h"
+#include "monitor/alarm.h"
+#include "monitor/policy.h"
+#include "pipeline/consumer.h"
+
+namespace brink::cfi {
+
+// Counts of a run, for reports and metrics.
+struct JudgeCounts {
+  Result totals;  // by policy; violations of the last window only
+  uint64_t windows = 0, empty = 0, alarms[4] = {}, suppressed = 0, learned_edges = 0, lost = 0;
+  uint64_t windows_with_fde = 0;
+  uint64_t indirect_fde = 0, indirect_fde_unknown = 0;  // indirect edges into files with unwind tables; none of P1 to P5 answered
+  uint64_t busy_ns = 0;  // CPU time of the judging thread
+  std::map<std::string, uint64_t> missing;  // files without facts
+};
+
+class Judge : public Consumer {
+ public:
+  struct Options {
+    ProcessMapOptions map;
+    ContainerHierarchy hierarchy;
+    std::string runtime_root;
+    const Baseline* baseline = nullptr;
+    Baseline* learn = nullptr;
+    uint32_t depth = 32;
+  };
+  // `policy` is asked anew for each window, so it may be exchanged while running. `alarm` gets every alarm.
+  Judge(Options options, std::function<std::shared_ptr<const PolicyFile>()> policy, std::function<Status(Alarm&&)> alarm);
+
+  Status OnSample(const SampleView& sample) override;
+  Status OnPerfRecord(const PerfRecordView& record) override;
+  Status OnRound(uint64_t time_ns) override { return Release(time_ns); }
+  Status OnLost(LossCause cause, const Loss& loss, uint64_t time_ns) override;
+  Status Finish() override { return Release(UINT64_MAX); }
+
+  // Any thread.
+  JudgeCounts counts() const;
+
+ private:
+  struct Waiting {
+    uint64_t time_ns = 0;
+    bool is_sample = false;
+    std::vector<std::byte> bytes;
+  };
+  struct Process {
+    uint64_t start_ns = 0;
+    bool jit_known = false, jit = false;
+    uint64_t generation = 0;
+  };
+  struct Thread {
+    uint64_t start_ns = 0;
+    std::vector<uint64_t> stacks;  // starts of mappings
+  };
+
+  Status Release(uint64_t before_ns);
+  void Observe(std::span<const std::byte> record);
+  Status JudgeWindow(std::span<const std::byte> bytes);
+  bool IsJit(int32_t pid, uint64_t start_ns, const PolicyFile& policy);
+  StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);
+  void VisitStack(const brink_cfi& context, int32_t tid);
+  Status Raise(const Window& window, const SampleView& sample, const brink_cfi& context, const PolicyFile& policy);
+  void NameBranches(Alarm* alarm);
+  void Describe(const SampleView& sample, Alarm* alarm);
+
+  Options options_;
+  std::function<std::shared_ptr<const PolicyFile>()> policy_;
+  std::function<Status(Alarm&&)> alarm_;
+  ProcessMap map_;
+  ContainerResolver containers_;
+  std::vector<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
+  absl::flat_hash_map<int32_t, Process> processes_;
+  absl::flat_hash_map<int32_t, Thread> threads_;
+  uint64_t side_band_lost_ = 0;
+  Result totals_;
+  mutable Mutex mutex_;
+  JudgeCounts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The context behind a window's entries; nothing where the record has none or it is malformed.
+std::optional<brink_cfi> ContextOf(const SampleView& sample);
+
+}  // namespace brink::cfi

@@ -1,0 +1,283 @@
+#include "monitor/run.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/fd.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "base/sync.h"
+#include "kernel/proc_task.h"
+
+namespace brink::cfi {
+namespace {
+
+constexpr uint64_t kTickNs = 250'000'000, kMetricsNs = 5'000'000'000;
+constexpr uint64_t kTickOfStart = 10'000'000;
+
+// The policy in force, exchanged while windows are judged.
+class PolicyHolder {
+ public:
+  Status Load(const std::vector<std::string>& paths) {
+    auto next = std::make_shared<PolicyFile>(PolicyFile::BuiltIn());
+    for (const std::string& path : paths) {
+      ASSIGN_OR_RETURN(PolicyFile file, PolicyFile::Load(path));
+      next->Append(file);
+    }
+    MutexLock lock(mutex_);
+    policy_ = std::move(next);
+    return OkStatus();
+  }
+  std::shared_ptr<const PolicyFile> Get() const {
+    MutexLock lock(mutex_);
+    return policy_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::shared_ptr<const PolicyFile> policy_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Ends or stops a process that is still the one that was meant.
+std::string Signal(const Alarm& alarm, int signal) {
+  if (alarm.pid <= 1 || alarm.pid == getpid()) return "spared";
+  UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, alarm.pid, 0)));
+  auto stat = ReadTaskStat(alarm.pid);
+  if (!fd.valid() || !stat.ok() || stat->start_ticks != alarm.start_ns / kTickOfStart) return "gone before";
+  return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0 ? "done" : ErrnoError(errno, "signal").ToString();
+}
+
+// From alarms to sinks. Writer thread, but for the counts.
+class Outlet {
+ public:
+  Outlet(const RunRequest& request, const PolicyHolder& policy) : request_(request), policy_(policy) {}
+
+  Status Open() {
+    for (const std::string& word : request_.sinks) {
+      ASSIGN_OR_RETURN(auto sink, MakeSink(word, request_.text));
+      sinks_.emplace_back(word, std::move(sink));
+    }
+    return OkStatus();
+  }
+
+  Status Take(Alarm&& alarm) {
+    MutexLock lock(mutex_);
+    if (alarm.severity < request_.least) {
+      ++below_;
+      return OkStatus();
+    }
+    ++above_;
+    PolicyView view = policy_.Get()->For({.exe = alarm.process.exe, .comm = alarm.comm, .container = alarm.container.name, .pod = alarm.container.pod_name, .uid = alarm.context.uid});
+    if (view.action >= Action::kStop && alarm.severity >= view.action_at && alarm.suppressed_by.empty()) {
+      alarm.action = ActionName(view.action);
+      alarm.action_result = request_.act ? Signal(alarm, view.action == Action::kKill ? SIGKILL : SIGSTOP) : "dry run";
+    }
+    if (!book_.Take(&alarm, view.per_minute)) return OkStatus();
+    for (auto& [word, sink] : sinks_) {
+      Status written = sink->Write(alarm);
+      if (!written.ok()) ++sink->failed;
+      // Nobody reads standard output any more: the run has no purpose.
+      if (!written.ok() && ErrnoOf(written) == EPIPE && word.ends_with(":-")) return written;
+    }
+    return OkStatus();
+  }
+
+  void AddTo(RunReport* report) const {
+    MutexLock lock(mutex_);
+    report->told = book_.told();
+    report->repeated = book_.repeated();
+    report->limited = book_.limited();
+    report->below = below_;
+    report->alarms_at_or_above = above_;
+    for (const auto& [word, sink] : sinks_) {
+      if (sink->failed) report->sink_failures[word] = sink->failed;
+    }
+  }
+
+ private:
+  const RunRequest& request_;
+  const PolicyHolder& policy_;
+  mutable Mutex mutex_;
+  AlarmBook book_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::string, std::unique_ptr<AlarmSink>>> sinks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t below_ ABSL_GUARDED_BY(mutex_) = 0, above_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Written beside and moved over: a reader never sees half a file.
+Status WriteWhole(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".tmp";
+  {
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(beside, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+    RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
+  }
+  return rename(beside.c_str(), path.c_str()) == 0 ? OkStatus() : ErrnoError(errno, path);
+}
+
+class Monitor {
+ public:
+  explicit Monitor(RunRequest request) : request_(std::move(request)), outlet_(request_, policy_) {}
+
+  StatusOr<RunReport> Run() {
+    RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+    RETURN_IF_ERROR(policy_.Load(request_.policies));
+    RETURN_IF_ERROR(outlet_.Open());
+    RETURN_IF_ERROR(Prepare());
+    ASSIGN_OR_RETURN(auto made, CheckSource::Create(request_.check));
+    source_ = made.get();
+    Judge judge({.map = {.locate = {}, .facts = request_.facts}, .hierarchy = ChooseHierarchy(), .runtime_root = request_.runtime_root, .baseline = baseline_ ? &*baseline_ : nullptr,
+                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth},
+                [this] { return policy_.Get(); }, [this](Alarm&& alarm) { return outlet_.Take(std::move(alarm)); });
+    judge_ = &judge;
+    SessionSpec spec;
+    spec.target = request_.target;
+    spec.target.run_cgroup = TargetSpec::Group::kOff;  // the checks are filtered by the task set
+    spec.buffers = 256;
+    spec.buffer_size = 256 << 10;
+    if (request_.sample_period_ns) {
+      ASSIGN_OR_RETURN(EventSpec event, ParseEvent("cpu-clock"));
+      spec.events = {event};
+      spec.period = request_.sample_period_ns;
+    }
+    ASSIGN_OR_RETURN(auto session, Session::Create(spec, std::move(made), judge));
+    RunReport report;
+    Status armed = session->Arm();
+    if (!armed.ok() && session->command() && ErrnoOf(armed) != 0 && session->armed_ns() != 0) {
+      report.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
+      report.exec_error = Message(armed);
+      (void)session->command()->Wait();
+    } else if (!armed.ok()) {
+      return armed;
+    } else {
+      if (request_.armed) request_.armed(session->notes());
+      report.command_decides = WaitForEnd(*session, signals);
+    }
+    const uint64_t begin = session->armed_ns();
+    report.consumer = session->Stop();
+    report.elapsed_ns = session->stopped_ns() - begin;
+    Finish(*session, &report);
+    return report;
+  }
+
+ private:
+  Status Prepare() {
+    if (!request_.baseline.empty()) {
+      ASSIGN_OR_RETURN(std::string text, ReadFile(request_.baseline, 1u << 30));
+      ASSIGN_OR_RETURN(baseline_, Baseline::Parse(text));
+    }
+    if (request_.warm && !request_.target.command.empty()) request_.check.warm = FilesOfCommand(request_.target.command[0]);
+    for (pid_t pid : request_.target.pids) {
+      if (!request_.warm) break;
+      for (std::string& file : FilesOfProcess(pid)) request_.check.warm.push_back(std::move(file));
+    }
+    if (request_.containers.empty() && request_.pods.empty()) return OkStatus();
+    ContainerResolver resolver({.runtime_root = request_.runtime_root, .hierarchy = ChooseHierarchy()});
+    for (bool pod : {false, true}) {
+      for (const std::string& word : pod ? request_.pods : request_.containers) {
+        ASSIGN_OR_RETURN(auto folders, resolver.Find(word, pod));
+        for (const CgroupFolder& folder : folders) request_.target.cgroups.push_back(folder.path);
+      }
+    }
+    return OkStatus();
+  }
+
+  // Whether the command's end was the end of the run.
+  bool WaitForEnd(Session& session, RunSignals& signals) {
+    const uint64_t end = request_.duration_ns ? session.armed_ns() + request_.duration_ns : UINT64_MAX;
+    const int child = session.command() ? session.command()->pidfd() : -1;
+    uint64_t next_tick = MonotonicNs() + kTickNs, next_metrics = MonotonicNs();
+    while (true) {
+      uint64_t now = MonotonicNs(), next = std::min(end, next_tick);
+      const int timeout = next <= now ? 0 : static_cast<int>((next - now + 999'999) / 1'000'000);
+      pollfd fds[] = {{signals.fd(), POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {child, POLLIN, 0}};
+      if (poll(fds, 3, timeout) < 0 && errno != EINTR) return false;
+      while (int signal = fds[0].revents ? signals.Next() : 0) {
+        if (signal == SIGHUP) Reload();
+        else if (signal == SIGUSR1) next_metrics = 0;
+        else return false;
+      }
+      if (fds[1].revents) return false;
+      if (fds[2].revents) return true;
+      now = MonotonicNs();
+      if (now >= end) return false;
+      if (!request_.metrics.empty() && now >= next_metrics) {
+        next_metrics = now + kMetricsNs;
+        (void)WriteWhole(request_.metrics, MetricsText(Snapshot()));
+      }
+      if (now < next_tick) continue;
+      next_tick = now + kTickNs;
+      session.FollowHotplug();
+      if (!session.TargetAlive()) return false;
+    }
+  }
+
+  void Reload() {
+    Status loaded = policy_.Load(request_.policies);
+    if (loaded.ok()) {
+      ++reloads_;
+      std::fprintf(stderr, "brink cfi: policy files read again\n");
+    } else {
+      ++bad_reloads_;
+      std::fprintf(stderr, "brink cfi: the policy stays as it was: %s\n", Message(loaded).c_str());
+    }
+  }
+
+  RunReport Snapshot() const {
+    RunReport report;
+    report.judge = judge_->counts();
+    report.checks = source_->counts();
+    report.lift = source_->lift_stats();
+    report.reloads = reloads_;
+    report.bad_reloads = bad_reloads_;
+    outlet_.AddTo(&report);
+    return report;
+  }
+
+  void Finish(Session& session, RunReport* report) {
+    if (CommandChild* child = session.command(); child && !report->command_status) {
+      if (!report->command_decides) child->Signal(SIGTERM);
+      auto end = child->Wait();
+      if (end.ok()) report->command_status = WIFEXITED(end->wait_status) ? WEXITSTATUS(end->wait_status) : 128 + WTERMSIG(end->wait_status);
+    }
+    RunReport counts = Snapshot();
+    counts.command_status = report->command_status;
+    counts.exec_error = report->exec_error;
+    counts.command_decides = report->command_decides;
+    counts.consumer = report->consumer;
+    counts.elapsed_ns = report->elapsed_ns;
+    *report = std::move(counts);
+    report->books = session.books();
+    report->stats = source_->Report();
+    report->notes = session.notes();
+    report->learned_edges = learned_.edges();
+    report->learned_paths = learned_.paths();
+    report->learned_files = learned_.files();
+    if (!request_.learn.empty()) {
+      Status written = WriteWhole(request_.learn, learned_.Text());
+      if (!written.ok() && report->consumer.ok()) report->consumer = written;
+    }
+    if (!request_.metrics.empty()) (void)WriteWhole(request_.metrics, MetricsText(*report));
+  }
+
+  RunRequest request_;
+  PolicyHolder policy_;
+  Outlet outlet_;
+  std::optional<Baseline> baseline_;
+  Baseline learned_;
+  CheckSource* source_ = nullptr;
+  const Judge* judge_ = nullptr;
+  uint64_t reloads_ = 0, bad_reloads_ = 0;
+};
+
+}  // namespace
+
+StatusOr<RunReport> RunMonitor(RunRequest request) { return Monitor(std::move(request)).Run(); }
+
+}  // namespace brink::cfi

@@ -1,0 +1,74 @@
+// The check points of brink cfi run as a source of branch stacks (docs/cfi.md): what a session records are windows, each
+// with the context in which it was taken.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brink/abi/cfi.h"
+#include "brink/abi/session.h"
+#include "monitor/calls.h"
+#include "session/source.h"
+#include "source/walk_source.h"
+
+struct bpf_link;
+
+namespace brink::cfi {
+
+using CheckCounts = std::array<uint64_t, BRINK_CFI_CNT_MAX>;
+
+struct CheckRequest {
+  CallSet set = CallSet::kSensitive;
+  std::vector<std::string> calls;      // --calls
+  brink_cfi_config config = {};        // actions and flags; `call` is filled from the above
+  bool signals = true;                 // fatal signals
+  bool switches = false;               // threads that are preempted
+  bool samples = false;                // the session has sampling events
+  uint32_t depth = 32;
+  uint64_t budget_ns = 0;              // of one walk; 0: the default
+  uint32_t share_permille = 50;        // most walk time of a CPU; calls of the sensitive set are never refused
+  uint64_t cache_bytes = size_t{96} << 20;
+  bool attach_only = false;            // attach the programs and select nothing (measurements)
+  std::vector<std::string> warm;       // files whose code is lifted before anything runs
+};
+
+class CheckSource : public StackSource {
+ public:
+  static StatusOr<std::unique_ptr<CheckSource>> Create(CheckRequest request);
+  ~CheckSource() override;
+
+  SourceTraits traits() const override;
+  Status Load(SourceContext& context) override;
+  bpf_program* program() override;
+  Status Start(SourceContext& context) override;
+  void OnRecord(std::span<const std::byte> record) override { walk_->OnRecord(record); }
+  void OnSample(const brink_sample& sample) override { walk_->OnSample(sample); }
+  void OnProcessChange(pid_t tgid, bool exited) override { walk_->OnProcessChange(tgid, exited); }
+  void Stop() override;
+  std::vector<StatLine> Report() override;
+
+  CheckCounts counts() const;
+  uint64_t warmed_pages() const { return warmed_; }
+  LiftStats lift_stats() const { return walk_->lift_stats(); }
+
+ private:
+  CheckSource() = default;
+  Status Configure(bpf_object* object) const;
+  void Warm();
+
+  CheckRequest request_;
+  std::unique_ptr<WalkSource> walk_;
+  std::vector<bpf_link*> links_;
+  uint64_t warmed_ = 0;
+};
+
+// The program of a command and the libraries that it names, as the dynamic linker will find them; what is not found is
+// left out.
+std::vector<std::string> FilesOfCommand(const std::string& program);
+// Executable files that a process has mapped.
+std::vector<std::string> FilesOfProcess(pid_t pid);
+
+}  // namespace brink::cfi
