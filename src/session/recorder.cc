@@ -19,6 +19,7 @@ namespace brink {
 namespace {
 
 constexpr uint64_t kTickNs = 1'000'000'000;
+constexpr uint64_t kGraceNs = 3'000'000'000;  // from SIGTERM to SIGKILL of a command that does not end
 
 // Blocks the signals that a recording answers for as long as it lives, and makes them readable.
 class SignalSet {
@@ -173,11 +174,32 @@ Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) 
   return OkStatus();
 }
 
+// True once the command has ended; false after the grace time, or at once when brink is told a second time to end.
+bool EndsInGrace(const CommandChild& child, SignalSet& signals) {
+  const uint64_t deadline = MonotonicNs() + kGraceNs;
+  while (true) {
+    pollfd fds[] = {{child.pidfd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    uint64_t now = MonotonicNs();
+    int ready = poll(fds, 2, now >= deadline ? 0 : static_cast<int>((deadline - now + 999'999) / 1'000'000));
+    if (fds[0].revents) return true;
+    if (ready == 0) return false;
+    while (int signal = signals.Next()) {
+      if (signal != SIGUSR1 && signal != SIGUSR2) return false;
+    }
+  }
+}
+
 // Ends a command that still runs, and reaps it.
-void FinishCommand(Session& session, RecordResult* result) {
+void FinishCommand(Session& session, SignalSet& signals, RecordResult* result) {
   CommandChild* child = session.command();
   if (!child || result->command_status) return;
-  if (result->reason != EndReason::kCommandEnded && result->reason != EndReason::kConsumerFailed) child->Signal(SIGTERM);
+  if (result->reason != EndReason::kCommandEnded && result->reason != EndReason::kConsumerFailed) {
+    child->Signal(SIGTERM);
+    if (!EndsInGrace(*child, signals)) {
+      child->Signal(SIGKILL);
+      result->notes.push_back("the command did not end at SIGTERM and was killed");
+    }
+  }
   auto end = child->Wait();
   if (!end.ok()) return;
   result->command_status = StatusOf(end->wait_status);
@@ -195,7 +217,8 @@ void Collect(const RecordSpec& spec, Session& session, FileConsumer& file, Recor
   result->elapsed_ns = session.stopped_ns() - session.armed_ns();
   result->buffers = session.pool().count();
   result->most_dirty = session.pool().most_dirty();
-  result->notes = session.notes();
+  const auto& notes = session.notes();
+  result->notes.insert(result->notes.begin(), notes.begin(), notes.end());
   result->source_stats = session.source().Report();
   const std::vector<EventSpec>& events = spec.session.events;
   if (!result->busy || events.size() != 1 || !events[0].is_clock() || spec.delay_ns || spec.replay_count) return;
@@ -256,7 +279,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   result.consumer = session->Stop();
   if (!result.consumer.ok()) result.reason = EndReason::kConsumerFailed;
   result.busy = session->busy();
-  FinishCommand(*session, &result);
+  FinishCommand(*session, signals, &result);
   Collect(spec, *session, *file, &result);
   if (filter) filter->Report(result.counters, &result.source_stats);
   CpuTime own = OwnTime();

@@ -66,6 +66,9 @@ def _chosen(lane, build):
         if name not in tests:
             raise SystemExit(f"vm: lane {lane['name']} names {name}, which ctest does not know")
     chosen = [t for t in tests.values() if t.name in lane.get("tests", []) or set(t.labels) & set(lane.get("labels", []))]
+    for test in chosen:
+        if not test.command:
+            raise SystemExit(f"vm: {test.name} of lane {lane['name']} is not built in {build}")
     # Emulated code is slower than the machine's by an order of magnitude.
     result = [(t.name, 3 * t.timeout, t.command, t.environment) for t in chosen]
     for name in lane.get("guest", []):

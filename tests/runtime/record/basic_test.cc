@@ -135,6 +135,24 @@ TEST(Record, EndsAtItsDurationAndSize) {
   EXPECT_TRUE(ReadFacts(dir.File("y")).complete);
 }
 
+// A command that ignores SIGTERM is killed after a grace time; a second interrupt needs no patience.
+TEST(Record, ACommandThatIgnoresTheEndIsKilledAndThatIsSaid) {
+  SKIP_UNLESS("bpf.perf_event");
+  TempDir dir;
+  const std::vector<std::string> stubborn = {"/bin/sh", "-c", "trap '' TERM; echo ready; while :; do :; done"};
+  auto timed = RecordInto(dir.path(), With({"--source", "none", "-F", "100", "-o", dir.File("x"), "--duration", "300ms"}, stubborn));
+  EXPECT_EQ(timed.process.status, 0) << timed.process.err;
+  EXPECT_EQ(timed.json["end_reason"], "duration reached");
+  EXPECT_EQ(timed.json["command_status"], 128 + SIGKILL);
+  EXPECT_THAT(timed.process.err, HasSubstr("did not end at SIGTERM and was killed"));
+  Background brink(With({testing_support::BrinkBinary(), "record", "--source", "none", "-F", "100", "-o", dir.File("y")}, stubborn));
+  ASSERT_EQ(brink.ReadLine(), "ready");
+  brink.Signal(SIGINT);
+  brink.Signal(SIGTERM);  // pending together: one ends the recording, the other the patience
+  EXPECT_EQ(brink.Wait(), 0);
+  EXPECT_TRUE(ReadFacts(dir.File("y")).complete);
+}
+
 TEST(Record, EachRotatedFileStandsAlone) {
   SKIP_UNLESS("bpf.perf_event");
   if (!HasProgram("perf")) GTEST_SKIP() << "needs perf";
