@@ -170,6 +170,9 @@ void Drain::DrainSideBand(uint64_t until_ns) {
   for (auto& ring : rings) {
     bool sound = ring->Drain([this](std::span<const std::byte> record) { merge_.Add(record); });
     if (!sound) ledger_.CountLost(LossCause::kSideBand, 1, 0);
+    const bool last = until_ns == UINT64_MAX;
+    if (!last && !ring->crowded()) continue;
+    if (uint64_t dropped = ring->DroppedUnsaid()) handler_.OnSideBandDropped(last ? dropped : 0);
   }
   merge_.Release(until_ns, [this](std::span<const std::byte> record) { handler_.OnSideBand(record, *this); });
 }

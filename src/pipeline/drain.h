@@ -36,6 +36,9 @@ class DrainHandler {
   virtual ~DrainHandler() = default;
   // A record of a side-band ring; what is to be kept goes into `sink`, changed or not.
   virtual void OnSideBand(std::span<const std::byte> record, RecordSink& sink) = 0;
+  // The kernel dropped records of a side-band ring and has not said so in the ring. `records`: how many, when it will not
+  // any more (the last round), else 0.
+  virtual void OnSideBandDropped(uint64_t /*records*/) {}
   // A sample, before it goes its way; for statistics.
   virtual void OnSample(const brink_sample& /*sample*/) {}
   // Any record of the BPF ring that is no sample.

@@ -29,6 +29,12 @@ PerfRing::~PerfRing() {
   if (mapped_) munmap(page_, mapped_);
 }
 
+uint64_t PerfRing::DroppedUnsaid() const {
+  uint64_t values[2] = {};  // value, lost
+  if (read(event_.get(), values, sizeof(values)) != static_cast<ssize_t>(sizeof(values))) return 0;
+  return values[1] > said_ ? values[1] - said_ : 0;
+}
+
 void PerfRing::Copy(uint64_t at, void* out, size_t size) const {
   size_t offset = at & (data_size_ - 1);
   size_t first = std::min(size, data_size_ - offset);

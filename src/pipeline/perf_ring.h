@@ -26,6 +26,12 @@ class PerfRing {
 
   int fd() const { return event_.get(); }
 
+  // The last Drain took more than half of the ring: records may have been dropped.
+  bool crowded() const { return crowded_; }
+  // Records the kernel dropped without having said so: its PERF_RECORD_LOST comes with the next record of this ring,
+  // which may be never. Wants an event with PERF_FORMAT_LOST; 0 where the kernel does not tell.
+  uint64_t DroppedUnsaid() const;
+
   // Calls fn(record) for each record that was in the ring at the call. Returns false when the ring's chain of sizes is
   // broken; its content is dropped then.
   template <typename Fn>
@@ -33,6 +39,7 @@ class PerfRing {
     const uint64_t head = Page().load(std::memory_order_acquire);  // pairs with perf_output_put_handle's smp_wmb
     uint64_t tail = page_->data_tail;
     bool sound = true;
+    crowded_ = head - tail > data_size_ / 2;
     while (tail < head) {
       perf_event_header header;
       Copy(tail, &header, sizeof(header));
@@ -40,7 +47,13 @@ class PerfRing {
         sound = false;
         break;
       }
-      fn(View(tail, header.size));
+      std::span<const std::byte> record = View(tail, header.size);
+      if (header.type == PERF_RECORD_LOST && record.size() >= 24) {
+        uint64_t lost;
+        std::memcpy(&lost, record.data() + 16, sizeof(lost));
+        said_ += lost;
+      }
+      fn(record);
       tail += header.size;
     }
     // Pairs with the kernel's read of data_tail before it writes into the space.
@@ -59,6 +72,8 @@ class PerfRing {
   perf_event_mmap_page* page_ = nullptr;
   const std::byte* data_ = nullptr;
   size_t data_size_ = 0, mapped_ = 0;
+  bool crowded_ = false;
+  uint64_t said_ = 0;
   std::vector<std::byte> wrapped_;
 };
 

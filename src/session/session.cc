@@ -323,6 +323,11 @@ void Session::OnSideBand(std::span<const std::byte> record, RecordSink& sink) {
   if (filter_->Take(record) && !sink.PutPerfRecord(record)) ++side_band_overflows_;
 }
 
+void Session::OnSideBandDropped(uint64_t records) {
+  ++side_band_overflows_;
+  if (records) ledger_.CountLost(LossCause::kSideBand, records, 0);
+}
+
 void Session::OnSample(const brink_sample& sample) { source_->OnSample(sample); }
 
 void Session::OnOtherRecord(std::span<const std::byte> record) { source_->OnRecord(record); }
@@ -331,6 +336,7 @@ void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
   source_->OnTick(now_ns);
   if (side_band_overflows_ != resynced_) {
     resynced_ = side_band_overflows_;
+    filter_->FollowChildrenInProc();
     Synthesize(sink, now_ns);
   }
   if (!last && now_ns - counted_ns_ < kCountersEveryNs) return;

@@ -131,6 +131,7 @@ class Session : private SourceContext, private DrainHandler {
   uint64_t tracepoint_period() const override { return spec_.period ? spec_.period : 1; }
 
   // DrainHandler
+  void OnSideBandDropped(uint64_t records) override;
   void OnSideBand(std::span<const std::byte> record, RecordSink& sink) override;
   void OnSample(const brink_sample& sample) override;
   void OnOtherRecord(std::span<const std::byte> record) override;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernel/perf_event.h"
+#include "kernel/proc_task.h"
 #include "session/synth.h"
 
 namespace brink {
@@ -24,6 +25,7 @@ perf_event_attr DummyAttr() {
   attr.namespaces = 1;
   attr.build_id = 1;
   attr.exclude_kernel = 0;
+  attr.read_format = PERF_FORMAT_LOST;  // Linux 6.0
   attr.use_clockid = 1;
   attr.clockid = CLOCK_MONOTONIC;
   attr.watermark = 1;
@@ -48,6 +50,24 @@ StatusOr<std::unique_ptr<PerfRing>> OpenSideBandRing(int cpu, size_t pages) {
     if (ErrnoOf(status) != EPERM && ErrnoOf(status) != ENOMEM) break;
   }
   return status;
+}
+
+void SideBandFilter::FollowChildrenInProc() {
+  if (follow_all_ || !children_) return;
+  std::vector<TaskStat> others;
+  for (pid_t pid : ListProcesses()) {
+    auto stat = ReadTaskStat(pid);
+    if (stat.ok() && !follows(pid)) others.push_back(*stat);
+  }
+  // Numbers wrap, so a child may be listed before its parent.
+  for (size_t before = others.size() + 1; others.size() < before;) {
+    before = others.size();
+    std::erase_if(others, [this](const TaskStat& task) {
+      if (!follows(task.parent)) return false;
+      Follow(task.id);
+      return true;
+    });
+  }
 }
 
 bool SideBandFilter::TakeTask(std::span<const std::byte> record, bool fork) {

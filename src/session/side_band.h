@@ -39,6 +39,9 @@ class SideBandFilter {
       : follow_all_(follow_all), children_(children), callbacks_(std::move(callbacks)) {}
 
   void Follow(pid_t tgid) { followed_.insert(tgid); }
+  bool follows(pid_t tgid) const { return follow_all_ || followed_.contains(tgid); }
+  // After an overflow: what the followed have forked meanwhile, from /proc. A child whose parent has ended is not found.
+  void FollowChildrenInProc();
   // Whether the record goes into the recording; keeps the set up to date.
   bool Take(std::span<const std::byte> record);
   // Processes followed and alive, for re-reading /proc; empty with follow_all.
