@@ -352,6 +352,8 @@ void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
 void Session::OnRotating() {
   before_rotation_.clear();
   for (pid_t pid : KnownProcesses()) Synthesizer(before_rotation_[pid]).Process(pid, 0);
+  programs_before_rotation_ = {};
+  Synthesizer(programs_before_rotation_).BpfPrograms();
 }
 
 // Between the last round of the old file and this moment processes may have ended whose last samples are still to come.
@@ -362,6 +364,7 @@ void Session::OnNewFile(RecordSink& sink) {
     if (!stat.ok() || stat->state == 'Z' || stat->state == 'X') records.Replay(sink);
   }
   before_rotation_.clear();
+  programs_before_rotation_.Replay(sink);
   Synthesize(sink, 0);
 }
 

@@ -159,6 +159,7 @@ class Session : private SourceContext, private DrainHandler {
   uint64_t side_band_overflows_ = 0;                    // drain thread
   uint64_t resynced_ = 0;                               // drain thread: overflows already answered
   std::map<pid_t, SavedRecords> before_rotation_;       // drain thread
+  SavedRecords programs_before_rotation_;               // drain thread: BPF programs, which may be unloaded meanwhile
   Books told_;                                          // drain thread: losses already put into the stream
   uint64_t counted_ns_ = 0;                             // drain thread
 

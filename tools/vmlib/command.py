@@ -35,7 +35,7 @@ def _parser():
     run.add_argument("--kernel", default="6.12", help="a name of the matrix (default 6.12)")
     run.add_argument("--cpus", type=int, default=1, help="virtual CPUs (default 1)")
     run.add_argument("--memory", default="1G", help="memory of the guest (default 1G)")
-    run.add_argument("--timeout", type=int, default=120, help="seconds until the guest is given up (default 120)")
+    run.add_argument("--timeout", type=int, default=120, help="CPU seconds a virtual CPU until the guest is given up (default 120)")
     run.add_argument("--add", action="append", default=[], metavar="PATH", help="a further file with its libraries, or a folder")
     run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     run.add_argument("--lbr", nargs="?", const="plugin", choices=("plugin", "canned"),

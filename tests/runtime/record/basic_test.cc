@@ -167,7 +167,8 @@ TEST(Record, EachRotatedFileStandsAlone) {
     samples += ReadFacts(dir.File(name)).samples;
     auto script = testing_support::Run({"perf", "script", "-i", dir.File(name), "-F", "comm,ip,dso"});
     EXPECT_EQ(Complaints(script), "");
-    EXPECT_EQ(script.out.find("[unknown]"), std::string::npos) << name;
+    size_t unknown = script.out.find("[unknown]");
+    EXPECT_EQ(unknown, std::string::npos) << name << ": " << script.out.substr(script.out.rfind('\n', unknown) + 1, 100);
   }
   EXPECT_EQ(samples, recording.json["samples_written"].get<uint64_t>());
 }
