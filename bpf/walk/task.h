@@ -38,7 +38,7 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 struct walk_slot {
 	struct bpf_task_work work;
 	__u32 busy;	/* claimed by compare and swap */
-	__u32 reserved;
+	__u32 index;
 	__u64 sp;	/* where the sample hit */
 	__u64 chain[BRINK_MAX_CHAIN];
 	struct brink_filter_scratch filter;
@@ -53,14 +53,13 @@ struct {
 	__type(value, struct walk_slot);
 } walk_slots SEC(".maps");
 
-/* Odd while the slot's walk may hold indices of the code cache: what user space waits for before it reuses memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);		/* set by user space: slots */
 	__type(key, __u32);
-	__type(value, __u64);
-} walk_epochs SEC(".maps");
+	__type(value, struct brink_walk_flight);
+} walk_flights SEC(".maps");
 
 const volatile __u32 walk_slot_count = 1;
 
@@ -73,14 +72,27 @@ static struct walk_slot *walk_claim(void)
 	for (i = 0; i < WALK_SLOT_TRIES; i++) {
 		index = (start + i) % walk_slot_count;
 		slot = bpf_map_lookup_elem(&walk_slots, &index);
-		if (slot && !__sync_val_compare_and_swap(&slot->busy, 0, 1))
+		if (slot && !__sync_val_compare_and_swap(&slot->busy, 0, 1)) {
+			slot->index = index;
 			return slot;
+		}
 	}
 	return 0;
 }
 
+/* Says since when the slot is under way; 0: its record is in the ring. A full barrier: user space looks here first. */
+WALK_INLINE void walk_under_way(const struct walk_slot *slot, __u64 since_ns)
+{
+	__u32 index = slot->index;
+	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
+
+	if (flight)
+		__sync_lock_test_and_set(&flight->since_ns, since_ns);
+}
+
 WALK_INLINE void walk_release(struct walk_slot *slot)
 {
+	walk_under_way(slot, 0);
 	__sync_val_compare_and_swap(&slot->busy, 1, 0);
 }
 
@@ -209,12 +221,12 @@ WALK_INLINE void walk_task_walk(struct walk_slot *slot, __u32 index)
 	struct brink_sample *s = &slot->record.sample;
 	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
 	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
-	__u64 *epoch = bpf_map_lookup_elem(&walk_epochs, &index);
+	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 chain_nr = s->chain_nr;
 	__u32 i;
 
-	if (!w || !out || !epoch)
+	if (!w || !out || !flight)
 		return;
 	w->faults = 0;
 	walk_prepare(w, now);
@@ -235,7 +247,7 @@ WALK_INLINE void walk_task_walk(struct walk_slot *slot, __u32 index)
 		w->stop = BRINK_STOP_NOT_USER;
 	} else if (!walk_take_process(w, task)) {
 		walk_take_mappings(w, task->mm, s->task_start_ns);
-		walk_task_run(w, out, epoch);
+		walk_task_run(w, out, &flight->epoch);
 	}
 	walk_give(w, out, s, slot->record.entries, BRINK_MAX_WALK_BRANCHES);
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
@@ -283,6 +295,7 @@ WALK_INLINE void walk_task_sample(void *ctx)
 	s = &slot->record.sample;
 	if (!brink_sample_start(ctx, s, task, user))
 		goto release;
+	walk_under_way(slot, s->time_ns);
 	s->direction = BRINK_DIR_FUTURE;
 	brink_sample_chain(ctx, s);
 	if (s->flags & (BRINK_SAMPLE_KERNEL_IP | BRINK_SAMPLE_COMPAT)) {

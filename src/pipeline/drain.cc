@@ -142,14 +142,15 @@ void Drain::Run() {
 
 void Drain::Round(bool last) {
   const uint64_t begin = MonotonicNs();
+  const uint64_t oldest = std::min(begin, handler_.OldestUnderWay());
   DrainSideBand(last ? UINT64_MAX : begin - kInFlightNs);
   DrainBpf();
   DrainInjected();
   const uint64_t end = MonotonicNs();
   handler_.OnTick(end, last, *this);
   // perf lets go, at a mark, of what is older than the newest record before the mark before. Whatever is still to come
-  // is younger than begin - delay, so that must not lie before the end of the last marked round.
-  uint64_t safe = begin - options_.max_delay_ns;
+  // is younger than oldest - delay, so that must not lie before the end of the last marked round.
+  uint64_t safe = oldest - std::min(oldest, options_.max_delay_ns);
   if (last || (safe >= last_mark_end_ns_ && begin - last_mark_end_ns_ >= options_.interval_ns)) {
     RoundItem item = {{kItemRound, BRINK_ABI_VERSION, sizeof(RoundItem)}, safe};
     if (std::byte* at = Room(sizeof(item))) {

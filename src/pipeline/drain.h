@@ -45,6 +45,8 @@ class DrainHandler {
   virtual void OnOtherRecord(std::span<const std::byte> record) = 0;
   // After each round; `last`: producers are quiet and everything has been drained.
   virtual void OnTick(uint64_t now_ns, bool last, RecordSink& sink) = 0;
+  // Time of the oldest sample that is still on its way into the ring; asked before the ring is emptied.
+  virtual uint64_t OldestUnderWay() { return UINT64_MAX; }
   // A new file will begin after the next round: the last moment to look at processes that may end meanwhile.
   virtual void OnRotating() = 0;
   // The writer goes on in a new file from here: what it must know beforehand goes into `sink`.
@@ -53,7 +55,8 @@ class DrainHandler {
 
 struct DrainOptions {
   uint64_t interval_ns = 100'000'000;  // longest sleep between two rounds
-  // Longest way of a record from its time stamp into its ring. Covers a virtual CPU that is not scheduled.
+  // Longest way of a record from its time stamp into its ring, counted from the oldest that is known to be under way
+  // (it may hold up others, behind it in the ring). Covers a virtual CPU that is not scheduled.
   uint64_t max_delay_ns = 20'000'000;
   size_t inject_limit = 8u << 20;      // bytes of injected records that may wait
 };

@@ -332,6 +332,8 @@ void Session::OnSample(const brink_sample& sample) { source_->OnSample(sample); 
 
 void Session::OnOtherRecord(std::span<const std::byte> record) { source_->OnRecord(record); }
 
+uint64_t Session::OldestUnderWay() { return source_->OldestUnderWay(); }
+
 void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
   source_->OnTick(now_ns);
   if (side_band_overflows_ != resynced_) {

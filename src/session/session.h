@@ -136,6 +136,7 @@ class Session : private SourceContext, private DrainHandler {
   void OnSample(const brink_sample& sample) override;
   void OnOtherRecord(std::span<const std::byte> record) override;
   void OnTick(uint64_t now_ns, bool last, RecordSink& sink) override;
+  uint64_t OldestUnderWay() override;
   void OnRotating() override;
   void OnNewFile(RecordSink& sink) override;
 

@@ -34,7 +34,8 @@ struct SourceTraits {
   bool sampling_events = true;      // wants the session's perf events with program() on them
   bool filters_in_bpf = false;      // program() applies the session's filter (lib/sample.h); else user space does
   bool user_only = false;           // samples that hit the kernel are of no use: drop them in BPF
-  // Longest time from a sample's time stamp to its place in the ring. Rounds are spaced by it (deferred walks).
+  // Longest time from a sample's time stamp to its place in the ring, but for what OldestUnderWay tells. Rounds are
+  // spaced by it (deferred walks).
   uint64_t max_delay_ns = 0;
 };
 
@@ -93,6 +94,9 @@ class StackSource {
   virtual void OnSample(const brink_sample& /*sample*/) {}
   // Every round of the drain (at least each 100 ms). Drain thread; must be quick.
   virtual void OnTick(uint64_t /*now_ns*/) {}
+  // Time of the oldest sample whose record is not in the ring yet, as far as the source knows; UINT64_MAX: none. What is
+  // in the ring already when this is asked need not be counted. Rounds wait for it. Drain thread; must be quick.
+  virtual uint64_t OldestUnderWay() { return UINT64_MAX; }
   // A target process has changed its executable mappings or ended (from the side-band). Drain thread.
   virtual void OnProcessChange(pid_t /*tgid*/, bool /*exited*/) {}
   // Events are disabled; after this no record may be injected.

@@ -71,8 +71,8 @@ class WalkSource::Maps : public WalkTables {
     RETURN_IF_ERROR(pages.Map(bpf_object__find_map_by_name(object, "walk_pages"), "the code pages"));
     lines_fd_ = bpf_object__find_map_fd_by_name(object, "walk_xlat");
     processes_fd_ = bpf_object__find_map_fd_by_name(object, "walk_procs");
-    const bpf_map* epochs = bpf_object__find_map_by_name(object, "walk_epochs");
-    return epochs ? epochs_.Map(epochs, "the epochs of walks") : OkStatus();
+    const bpf_map* flights = bpf_object__find_map_by_name(object, "walk_flights");
+    return flights ? flights_.Map(flights, "the walks under way") : OkStatus();
   }
 
   bool PutLine(uint64_t hash, uint32_t slot) override {
@@ -89,9 +89,9 @@ class WalkSource::Maps : public WalkTables {
   bool WaitForWalks() override {
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
     auto patience = std::chrono::steady_clock::now() + kEpochPatience;
-    for (uint64_t& epoch : epochs_.span()) {
-      uint64_t seen = __atomic_load_n(&epoch, __ATOMIC_ACQUIRE);
-      while (seen % 2 != 0 && __atomic_load_n(&epoch, __ATOMIC_ACQUIRE) == seen) {
+    for (brink_walk_flight& flight : flights_.span()) {
+      uint64_t seen = __atomic_load_n(&flight.epoch, __ATOMIC_ACQUIRE);
+      while (seen % 2 != 0 && __atomic_load_n(&flight.epoch, __ATOMIC_ACQUIRE) == seen) {
         if (std::chrono::steady_clock::now() > patience) return false;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
@@ -99,11 +99,20 @@ class WalkSource::Maps : public WalkTables {
     return true;
   }
 
+  uint64_t OldestUnderWay() const {
+    uint64_t oldest = UINT64_MAX;
+    for (brink_walk_flight& flight : flights_.span()) {
+      uint64_t since = __atomic_load_n(&flight.since_ns, __ATOMIC_ACQUIRE);
+      if (since != 0) oldest = std::min(oldest, since);
+    }
+    return oldest;
+  }
+
   MappedArray<brink_uop> uops;
   MappedArray<brink_walk_page> pages;
 
  private:
-  MappedArray<uint64_t> epochs_;
+  MappedArray<brink_walk_flight> flights_;
   int lines_fd_ = -1, processes_fd_ = -1;
 };
 
@@ -159,7 +168,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
                                                     {"walk_state", slots},
                                                     {"walk_out", slots},
                                                     {"walk_slots", slots},
-                                                    {"walk_epochs", slots}};
+                                                    {"walk_flights", slots}};
   for (const auto& [name, entries] : sizes) {
     if (bpf_map* map = bpf_object__find_map_by_name(object_, name)) bpf_map__set_max_entries(map, entries);
   }
@@ -241,6 +250,8 @@ void WalkSource::OnRecord(std::span<const std::byte> record) {
 }
 
 void WalkSource::OnSample(const brink_sample& sample) { tally_.Add(sample); }
+
+uint64_t WalkSource::OldestUnderWay() { return maps_ ? maps_->OldestUnderWay() : UINT64_MAX; }
 
 void WalkSource::OnProcessChange(pid_t tgid, bool exited) {
   if (exited && service_) service_->Forget(tgid);

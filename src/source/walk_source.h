@@ -56,6 +56,7 @@ class WalkSource : public StackSource {
   Status Start(SourceContext& context) override;
   void OnRecord(std::span<const std::byte> record) override;
   void OnSample(const brink_sample& sample) override;
+  uint64_t OldestUnderWay() override;
   void OnProcessChange(pid_t tgid, bool exited) override;
   void Stop() override;
   std::vector<StatLine> Report() override;

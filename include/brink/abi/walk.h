@@ -121,6 +121,21 @@ BRINK_ABI_FIELD(struct brink_walk_page, code, 8448, 4096);
 BRINK_ABI_FIELD(struct brink_walk_page, tail, 12544, 64);
 BRINK_ABI_FIELD(struct brink_walk_page, used, 12608, 4);
 
+/* --- walks under way ---------------------------------------------------------------------------------------------- */
+
+/*
+ * Task mode, one a slot. `epoch` is odd while the walk may hold indices of the code cache: what user space waits for
+ * before it reuses memory. `since_ns` is the time of the sample that the slot works for, from the sample until its record
+ * is in the ring, else 0: the file's order waits for it.
+ */
+struct brink_walk_flight {
+	__u64 epoch;
+	__u64 since_ns;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_flight) == 16);
+BRINK_ABI_FIELD(struct brink_walk_flight, epoch, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_flight, since_ns, 8, 8);
+
 /* --- translation ------------------------------------------------------------------------------------------------- */
 
 /*

@@ -21,8 +21,10 @@ struct NoHandler : DrainHandler {
   void OnTick(uint64_t, bool, RecordSink&) override {}
   void OnRotating() override {}
   void OnNewFile(RecordSink&) override { ++new_files; }
+  uint64_t OldestUnderWay() override { return oldest; }
   int others = 0;
   std::atomic<int> new_files{0};
+  std::atomic<uint64_t> oldest{UINT64_MAX};
 };
 
 // Notes what it gets; fails or dawdles when told to.
@@ -184,6 +186,23 @@ TEST(Drain, RoundsSayWhatIsDrainedAndKeepPerfsRule) {
     EXPECT_TRUE(last || pipe.consumer.rounds[i] >= pipe.consumer.rounds[i - 1] + options.max_delay_ns);
     EXPECT_LE(pipe.consumer.rounds[i], MonotonicNs());
   }
+}
+
+// A deferred walk whose thread was preempted: nothing is let go that its record may have to stand before.
+TEST(Drain, NoRoundPassesASampleThatIsStillUnderWay) {
+  Pipe pipe(/*buffers=*/8, /*size=*/64 * 1024, {.interval_ns = 1'000'000, .max_delay_ns = 2'000'000});
+  while (pipe.consumer.round_count < 2) std::this_thread::yield();
+  pipe.handler.oldest = MonotonicNs();
+  const uint64_t held = MonotonicNs();  // a round may have begun before it was set
+  while (MonotonicNs() < held + 50'000'000) {
+    ASSERT_TRUE(pipe.Inject(MakeSample(MonotonicNs())));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int marks = pipe.consumer.round_count;
+  pipe.handler.oldest = UINT64_MAX;
+  while (pipe.consumer.round_count < marks + 2) std::this_thread::yield();
+  EXPECT_THAT(pipe.Stop(), IsOk());
+  for (int i = 0; i < marks; ++i) EXPECT_LE(pipe.consumer.rounds[i], held);
 }
 
 TEST(Drain, RefusesRecordsWhoseSizesLie) {
