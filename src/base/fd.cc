@@ -2,9 +2,38 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace brink {
+namespace {
+
+ForeignOpener& Foreign() {
+  static ForeignOpener opener;
+  return opener;
+}
+
+// Of another process, for reading only: "/proc/" and a digit.
+bool IsForeign(const std::string& path, int flags) {
+  return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY && path.starts_with("/proc/") && path.size() > 6 && path[6] >= '0' && path[6] <= '9';
+}
+
+// Creates or truncates. A link is followed if root or we made it (/dev/stdout is one); one of another user in a shared
+// folder would have us write where that user cannot.
+int OpenForWriting(const std::string& path, int flags, int mode) {
+  int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode);
+  struct stat link;
+  if (fd >= 0 || errno != ELOOP || ::lstat(path.c_str(), &link) != 0) return fd;
+  if (link.st_uid != 0 && link.st_uid != ::geteuid()) {
+    errno = ELOOP;
+    return -1;
+  }
+  return ::open(path.c_str(), flags | O_CLOEXEC, mode);
+}
+
+}  // namespace
+
+void SetForeignOpener(ForeignOpener opener) { Foreign() = std::move(opener); }
 
 void UniqueFd::Reset(int fd) {
   if (fd_ >= 0) ::close(fd_);
@@ -12,9 +41,13 @@ void UniqueFd::Reset(int fd) {
 }
 
 StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode) {
-  int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  if (fd < 0) return ErrnoError(errno, path);
-  return UniqueFd(fd);
+  const bool creates = (flags & O_CREAT) != 0;
+  int fd = creates ? OpenForWriting(path, flags, mode) : ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  if (fd >= 0) return UniqueFd(fd);
+  int error = errno;
+  if (creates && error == ELOOP) return ErrnoError(ELOOP, path + " is a link that another user made; name the file itself");
+  if ((error == EACCES || error == EPERM) && Foreign() && IsForeign(path, flags)) return Foreign()(path);
+  return ErrnoError(error, path);
 }
 
 StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {

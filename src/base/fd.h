@@ -1,6 +1,7 @@
 // Owning file descriptor, and whole-file reading.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -29,8 +30,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Opens with O_CLOEXEC added. The error names the path.
+// Opens with O_CLOEXEC added. The error names the path. Files of other processes (/proc/PID/...) that the kernel
+// refuses to a confined process are asked for at the foreign opener, if there is one. With O_CREAT a link is followed
+// only if root or this user made it.
 StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode = 0600);
+
+// Set once, before threads are started (confine/broker.h).
+using ForeignOpener = std::function<StatusOr<UniqueFd>(const std::string& path)>;
+void SetForeignOpener(ForeignOpener opener);
 
 // The whole file, at most `limit` bytes; longer is RESOURCE_EXHAUSTED. Works on /proc and sysfs, where sizes lie.
 StatusOr<std::string> ReadFile(const std::string& path, size_t limit = 64u << 20);

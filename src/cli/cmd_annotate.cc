@@ -25,7 +25,7 @@ class AnnotateCommand : public Command {
            json_ = v == "json";
            return OkStatus();
          }},
-        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .set = [this](std::string_view v) {
+        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .writes = true, .set = [this](std::string_view v) {
            json_ = true;
            output_ = std::string(v);
            return OkStatus();
@@ -36,6 +36,7 @@ class AnnotateCommand : public Command {
 
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return parsed.outputs; }
   StatusOr<int> Run(const Parsed& parsed) override {
     if (parsed.rest.size() > 1) return InvalidArgument("one function at a time; '" + EscapeForTerminal(parsed.rest[1]) + "' is too much");
     RETURN_IF_ERROR(inputs_.Finish());

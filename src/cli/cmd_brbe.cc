@@ -46,6 +46,7 @@ class BrbeCommand : public Command {
  public:
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return AllOutputs(spec_, parsed); }
   StatusOr<int> Run(const Parsed& parsed) override {
     ASSIGN_OR_RETURN(std::vector<std::string> words, TakeLaterOptions(spec_, parsed));
     if (words.empty()) return InvalidArgument("say what to do: decode, encode, check, program, model or diagnose");
@@ -293,7 +294,7 @@ class BrbeCommand : public Command {
           "model FILE|-: branches (KIND FROM TO [CYCLES] [M|P], oldest first) through a software model of the buffer\n"
           "diagnose SYMPTOM [REGISTER=VALUE...]: what to look at",
       .options = {{.letter = 0, .name = "json", .value = Value::kOptional, .meta = "FILE", .help = "JSON (docs/schema/brbe.json), on standard output or in FILE",
-                   .set = [this](std::string_view file) {
+                   .writes = true, .set = [this](std::string_view file) {
                      json_ = true;
                      json_file_ = file;
                      return OkStatus();

@@ -23,6 +23,11 @@ class CfiCommand : public Command {
  public:
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override {
+    const bool reads = !parsed.rest.empty() && (parsed.rest[0] == "replay" || parsed.rest[0] == "explain");
+    return reads ? std::optional(AllOutputs(spec_, parsed)) : std::nullopt;
+  }
+
   StatusOr<int> Run(const Parsed& parsed) override {
     ASSIGN_OR_RETURN(std::vector<std::string> words, TakeLaterOptions(spec_, parsed));
     const std::string verb = parsed.after_dashes || words.empty() ? "run" : words[0];
@@ -269,7 +274,7 @@ class CfiCommand : public Command {
                    }},
                   {.letter = 0, .name = "symfs", .value = Value::kRequired, .meta = "DIR", .help = "look for recorded files below DIR only", .set = StoreString(&options_.locate.symfs)},
                   {.letter = 0, .name = "json", .value = Value::kOptional, .meta = "FILE", .help = "JSON lines (docs/schema/cfi.json, of run cfi_alarm.json), on standard output or in FILE",
-                   .set = [this](std::string_view file) {
+                   .writes = true, .set = [this](std::string_view file) {
                      json_ = true;
                      file_ = file;
                      return OkStatus();

@@ -59,6 +59,7 @@ class DiffCommand : public Command {
 
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return parsed.outputs; }
   StatusOr<int> Run(const Parsed& parsed) override {
     RETURN_IF_ERROR(inputs_.Finish());
     std::vector<std::string> old_files, new_files;

@@ -52,7 +52,7 @@ class ExportCommand : public Command {
     std::vector<Option> own = {
         {.letter = 'i', .name = "input", .value = Value::kRequired, .meta = "FILE", .group = "Input", .help = "The recording or aggregate; - is the standard input. Without it: brink.data.\nSeveral for --format perfdata.", .set = AppendString(&inputs_list_)},
         {.letter = 'f', .name = "format", .value = Value::kRequired, .meta = "NAME", .group = "What", .help = format_help_.c_str(), .set = [this](std::string_view v) { return StoreFormat(v); }},
-        {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Where to write. Without it: standard output.\nWith several --binary: %b stands for the binary's name, %i for its build id.", .set = StoreString(&output_)},
+        {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Where to write. Without it: standard output.\nWith several --binary: %b stands for the binary's name, %i for its build id.", .writes = true, .set = StoreString(&output_)},
         {.letter = 'b', .name = "binary", .value = Value::kRequired, .meta = "FILE", .group = "Optimisers", .help = "The program to optimise: a file here, or name or build id of a recorded one; several are\nwritten one by one. A vmlinux with symbols stands for the kernel. Without it: the recorded file with most branches.", .set = AppendString(&optimise_.binaries)},
         {.name = "bolt-dialect", .value = Value::kRequired, .meta = "old|new|latest", .group = "Optimisers", .help = "Lines of --format bolt: old (B, F, f) is for LLVM up to 19 and read by all; new has T; latest T and R with mispredictions.", .set = [this](std::string_view v) -> Status {
            ASSIGN_OR_RETURN(optimise_.dialect, exporter::ParseBoltDialect(v));
@@ -69,6 +69,7 @@ class ExportCommand : public Command {
 
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return parsed.outputs; }
   StatusOr<int> Run(const Parsed& parsed) override {
     if (!parsed.rest.empty()) return InvalidArgument("unexpected word '" + EscapeForTerminal(parsed.rest[0]) + "'; the recording is given by -i");
     RETURN_IF_ERROR(inputs_.Finish());

@@ -23,6 +23,7 @@ class FilterCommand : public Command {
  public:
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return AllOutputs(spec_, parsed); }
   StatusOr<int> Run(const Parsed& parsed) override {
     ASSIGN_OR_RETURN(std::vector<std::string> words, TakeLaterOptions(spec_, parsed));
     if (fields_) {
@@ -148,7 +149,7 @@ class FilterCommand : public Command {
                   {.letter = 0, .name = "where", .value = Value::kRequired, .meta = "EXPR", .help = "one more expression", .set = AppendString(&wheres_)},
                   {.letter = 0, .name = "fields", .help = "list the fields and kinds", .set = StoreFlag(&fields_)},
                   {.letter = 0, .name = "json", .value = Value::kOptional, .meta = "FILE", .help = "JSON (docs/schema/filter.json), on standard output or in FILE",
-                   .set = [this](std::string_view file) {
+                   .writes = true, .set = [this](std::string_view file) {
                      json_ = true;
                      json_file_ = file;
                      return OkStatus();

@@ -15,7 +15,7 @@ class MergeCommand : public Command {
  public:
   MergeCommand() {
     spec_.options = {
-        {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "The aggregate to write; - is standard output. Without it: brink.agg.", .set = StoreString(&output_)},
+        {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "The aggregate to write; - is standard output. Without it: brink.agg.", .writes = true, .set = StoreString(&output_)},
         {.letter = 'w', .name = "weight", .value = Value::kRequired, .meta = "records|samples|cpu-seconds", .group = "What",
          .help = "What makes the inputs comparable. cpu-seconds (the default): each second on a CPU counts the same, whatever the\n"
                  "frequency and depth of its stacks; samples: each sample does; records: counts are added as they are.",
@@ -29,6 +29,7 @@ class MergeCommand : public Command {
   }
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed&) const override { return std::vector<std::string>{output_}; }
   StatusOr<int> Run(const Parsed& parsed) override {
     if (parsed.rest.empty()) return InvalidArgument("nothing to merge: name recordings or aggregates behind the options");
     RETURN_IF_ERROR(inputs_.Finish());

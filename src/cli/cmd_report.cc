@@ -39,7 +39,7 @@ class ReportCommand : public Command {
         {.letter = 'd', .name = "dso", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in these files (name or path).", .set = Append(&filter_.objects)},
         {.letter = 'S', .name = "symbol", .value = Value::kRequired, .meta = "NAMES", .group = "Filters", .help = "Only rows with an end in functions whose name contains one of these.", .set = Append(&filter_.symbols)},
         {.name = "path-length", .value = Value::kRequired, .meta = "COUNT", .group = "What", .help = "Branches in a row of --table paths. Without it: 4.", .set = StoreUint(&path_length_, 1, 64)},
-        {.name = "html", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as one page for a browser, into FILE: tables, code with counts, branch maps, a flame graph of paths.\nIt needs no network.", .set = StoreString(&html_)},
+        {.name = "html", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as one page for a browser, into FILE: tables, code with counts, branch maps, a flame graph of paths.\nIt needs no network.", .writes = true, .set = StoreString(&html_)},
         {.name = "repair", .group = "Input", .help = "Complete the recording of a collector that was killed, in place, before reading it.", .set = StoreFlag(&repair_)},
     };
     for (Option& option : own) spec_.options.push_back(std::move(option));
@@ -49,6 +49,11 @@ class ReportCommand : public Command {
 
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override {
+    std::vector<std::string> outputs = parsed.outputs;
+    if (repair_) outputs.push_back(inputs_.input);  // in place
+    return outputs;
+  }
   StatusOr<int> Run(const Parsed& parsed) override {
     if (!parsed.rest.empty()) return InvalidArgument("unexpected word '" + EscapeForTerminal(parsed.rest[0]) + "'; the recording is given by -i");
     RETURN_IF_ERROR(inputs_.Finish());

@@ -94,6 +94,7 @@ class ScriptCommand : public Command {
 
   const CommandSpec& spec() const override { return spec_; }
 
+  std::optional<std::vector<std::string>> Confined(const Parsed& parsed) const override { return parsed.outputs; }
   StatusOr<int> Run(const Parsed& parsed) override {
     if (!parsed.rest.empty()) return InvalidArgument("unexpected word '" + EscapeForTerminal(parsed.rest[0]) + "'; the recording is given by -i");
     if (format_ != "text" && format_ != "json") return InvalidArgument("--format: '" + EscapeForTerminal(format_) + "' is neither text nor json");

@@ -10,6 +10,7 @@
 #include "cli/command_list.inc"
 #include "cli/manual.h"
 #include "cli/version.h"
+#include "confine/confine.h"
 
 namespace brink::cli {
 
@@ -122,6 +123,7 @@ int Main(std::span<const std::string> words) {
     std::fputs(HelpText(command->spec()).c_str(), stdout);
     return kDone;
   }
+  if (auto outputs = command->Confined(*parsed)) (void)Confine({.outputs = *outputs});
   auto status = command->Run(*parsed);
   return status.ok() ? *status : Fail(entry->name, status.status());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ class Command {
   // After a successful parse. The result is the exit status; a Status becomes one line on stderr and status 1
   // (2 for INVALID_ARGUMENT).
   virtual StatusOr<int> Run(const Parsed& parsed) = 0;
+  // Asked after the parse: what the command writes if it only reads what others wrote and so runs confined
+  // (confine/confine.h); nothing for a command that must do more. `parsed.outputs` has the options' part.
+  virtual std::optional<std::vector<std::string>> Confined(const Parsed&) const { return std::nullopt; }
 };
 
 struct CommandEntry {

@@ -12,4 +12,7 @@ namespace brink::cli {
 // holds a blank ('-j any,u' quoted as one expression) is no option; behind "--" nothing is.
 StatusOr<std::vector<std::string>> TakeLaterOptions(const CommandSpec& spec, const Parsed& parsed);
 
+// `parsed.outputs` and those of options behind the words, without applying anything.
+std::vector<std::string> AllOutputs(const CommandSpec& spec, const Parsed& parsed);
+
 }  // namespace brink::cli

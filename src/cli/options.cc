@@ -113,6 +113,7 @@ StatusOr<Parsed> ParseOptions(const CommandSpec& spec, std::span<const std::stri
       value = words[optind++];
     }
     RETURN_IF_ERROR(Apply(*option, value));
+    if (option->writes && !value.empty()) parsed.outputs.emplace_back(value);
   }
   size_t first = static_cast<size_t>(std::min(optind, count));
   parsed.after_dashes = first > 1 && argv[first - 1] == "--";

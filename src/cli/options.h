@@ -28,6 +28,7 @@ struct Option {
   const char* meta = "";       // shown for the value: FILE, HZ, PID
   const char* group = "";      // heading in --help
   const char* help = "";       // one sentence; may hold newlines for paragraphs
+  bool writes = false;         // the value is a file that the command writes (Parsed::outputs)
   Setter set;
   bool peek = false;
   bool hidden = false;         // left out of --help (test-only)
@@ -54,6 +55,7 @@ enum ExitStatus { kDone = 0, kFailed = 1, kUsage = 2, kIncomplete = 3, kConditio
 struct Parsed {
   std::vector<std::string> rest;  // words after the options, "--" removed
   bool after_dashes = false;      // a "--" stood before `rest`
+  std::vector<std::string> outputs;  // values of the options that name files to write
   bool help = false;              // --help was asked for (and nothing else is to be done)
 };
 

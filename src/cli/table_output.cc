@@ -45,8 +45,8 @@ void TableOutput::AddOptions(std::vector<Option>* options, const char* sort_help
          format = std::string(v);
          return OkStatus();
        }});
-  add({.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .set = store_format("json")});
-  add({.name = "csv", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format csv, into FILE if one is given.", .set = store_format("csv")});
+  add({.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .writes = true, .set = store_format("json")});
+  add({.name = "csv", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format csv, into FILE if one is given.", .writes = true, .set = store_format("csv")});
   add({.name = "width", .value = Value::kRequired, .meta = "COLUMNS", .group = "Output", .help = "Cut names so that lines fit; 0 cuts nothing. Without it: the terminal's width.", .set = [this](std::string_view v) -> Status {
          ASSIGN_OR_RETURN(width, ParseUint(v));
          width_given = true;

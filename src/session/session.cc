@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "confine/confine.h"
 #include "kernel/privileges.h"
 #include "kernel/proc_task.h"
 #include "session/synth.h"
@@ -42,7 +43,10 @@ Status Session::Init(const SessionSpec& spec, std::unique_ptr<StackSource> sourc
                                  source_->tracepoint_program()));
   }
   // Before the threads, which inherit it.
-  if (spec_.keep_capabilities) RETURN_IF_ERROR(DropPrivileges(*spec_.keep_capabilities));
+  if (spec_.keep_capabilities) {
+    RETURN_IF_ERROR(DropPrivileges(*spec_.keep_capabilities));
+    (void)LimitCollector();  // a kernel without seccomp records all the same
+  }
   return StartThreads(consumer);
 }
 

@@ -1,9 +1,11 @@
 """One QEMU run: boots a kernel on an image, streams what the guest says, returns its status."""
 
+import ctypes
 import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -116,7 +118,8 @@ class Guest:
     def _wait(self, command, result, console):
         begin = time.monotonic()
         text, shown = "", 0
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu, \
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              preexec_fn=_end_with_us) as qemu, \
                 open(result, "rb") as reader:
             try:
                 ended = False
@@ -150,6 +153,12 @@ class Guest:
             self.stream.write(text[shown:end])
             self.stream.flush()
         return max(shown, end)
+
+
+def _end_with_us():
+    """A killed lane must not leave its guest running: nothing would ever end it."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def _begin(text):
