@@ -7,7 +7,7 @@
 
 #include <absl/strings/str_format.h>
 
-#include "base/fd.h"
+#include "base/output.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -42,7 +42,8 @@ class RecordCommand : public Command {
 
  private:
   report::CollectOptions AggregateOptions() const {
-    return {.path = options_.output_given ? options_.output : "brink.agg", .by_container = options_.aggregate_by == "container", .slice_ns = options_.aggregate_slice_ns};
+    return {.path = options_.output_given ? options_.output : "brink.agg", .by_container = options_.aggregate_by == "container", .slice_ns = options_.aggregate_slice_ns,
+            .max_rows = options_.aggregate_rows};
   }
 
   // With a command the status must not look like the command's.
@@ -66,7 +67,7 @@ class RecordCommand : public Command {
       if (options_.json_path.empty()) {
         if (options_.output != "-") std::fputs(text.c_str(), stdout);
       } else {
-        ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(options_.json_path, O_WRONLY | O_CREAT | O_TRUNC));
+        ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(options_.json_path));
         RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
       }
     }

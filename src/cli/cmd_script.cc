@@ -3,6 +3,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/output.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -61,6 +62,12 @@ class ScriptCommand : public Command {
         {.name = "ns", .group = "Output", .help = "Nanoseconds in perf's time field.", .set = StoreFlag(&options_.nanoseconds)},
         {.name = "format", .value = Value::kRequired, .meta = "text|json", .group = "Output",
          .help = "json prints one object a line and sample (schema brink.sample.v1).", .set = StoreString(&format_)},
+        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.",
+         .set = [this](std::string_view v) {
+           format_ = "json";
+           output_ = std::string(v);
+           return OkStatus();
+         }},
         {.name = "dump-header", .group = "Output",
          .help = "Print what the recording says about itself instead of its samples.", .set = StoreFlag(&dump_header_)},
         {.name = "no-symbols", .group = "Output", .help = "Addresses only: no names and source lines are looked up.", .set = StoreFlag(&no_symbols_)},
@@ -102,7 +109,11 @@ class ScriptCommand : public Command {
     if (json && options_.fields != 0) return InvalidArgument("-F chooses the fields of perf's text; JSON has all of them");
     options_.style = json ? script::Style::kJson : options_.fields != 0 ? script::Style::kPerf : script::Style::kReadable;
     ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(input_));
-    script::TextBuffer out(STDOUT_FILENO);
+    UniqueFd file;
+    if (!output_.empty()) {
+      ASSIGN_OR_RETURN(file, OpenOutput(output_));
+    }
+    script::TextBuffer out(file.valid() ? file.get() : STDOUT_FILENO);
     if (dump_header_) {
       RETURN_IF_ERROR(ReadStreamHeader(*reader));
       out.Text(script::HeaderFacts(*reader, json));
@@ -132,7 +143,7 @@ class ScriptCommand : public Command {
   }
 
   std::string input_ = "brink.data";
-  std::string format_ = "text";
+  std::string format_ = "text", output_;
   bool dump_header_ = false;
   bool no_symbols_ = false;
   script::Options options_;

@@ -1,4 +1,6 @@
 // --help and man page text from an option table.
+#include <algorithm>
+
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
@@ -15,6 +17,24 @@ std::string Label(const Option& option) {
   if (option.value == Value::kRequired) label += std::string(option.name ? "=" : " ") + option.meta;
   if (option.value == Value::kOptional) label += std::string(option.name ? "[=" : "[") + option.meta + "]";
   return label;
+}
+
+// A heading stands once: commands put shared lists of options together, so those of one heading may be apart. What comes in
+// and what is asked for come first, where it goes to last, the rest in the order of the table.
+std::vector<const Option*> ByHeading(const CommandSpec& spec) {
+  std::vector<std::string_view> headings = {"Input", "What"};
+  for (const Option& option : spec.options) {
+    const std::string_view heading = option.group;
+    if (heading != "Output" && std::find(headings.begin(), headings.end(), heading) == headings.end()) headings.push_back(heading);
+  }
+  headings.push_back("Output");
+  std::vector<const Option*> ordered;
+  for (std::string_view heading : headings) {
+    for (const Option& option : spec.options) {
+      if (!option.hidden && heading == option.group) ordered.push_back(&option);
+    }
+  }
+  return ordered;
 }
 
 }  // namespace
@@ -36,8 +56,8 @@ std::string HelpText(const CommandSpec& spec) {
   std::string out = absl::StrFormat("brink %s - %s\n\nUsage: brink %s %s\n", spec.name, spec.summary, spec.name, spec.usage);
   if (*spec.description) absl::StrAppendFormat(&out, "\n%s\n", spec.description);
   std::string_view group = "\1";
-  for (const Option& option : spec.options) {
-    if (option.hidden) continue;
+  for (const Option* entry : ByHeading(spec)) {
+    const Option& option = *entry;
     if (group != option.group) {
       group = option.group;
       absl::StrAppendFormat(&out, "\n%s:\n", *option.group ? option.group : "Options");
@@ -67,8 +87,8 @@ std::string ManSource(const CommandSpec& spec) {
                                     ScdocEscape(spec.summary), spec.name, ScdocEscape(spec.usage));
   if (*spec.description) absl::StrAppendFormat(&out, "\n# DESCRIPTION\n\n%s\n", ScdocEscape(spec.description));
   out += "\n# OPTIONS\n";
-  for (const Option& option : spec.options) {
-    if (option.hidden) continue;
+  for (const Option* entry : ByHeading(spec)) {
+    const Option& option = *entry;
     std::string help = ScdocEscape(option.help);
     for (size_t at = 0; (at = help.find('\n', at)) != std::string::npos; at += 2) help.replace(at, 1, "\n\t");
     absl::StrAppendFormat(&out, "\n*%s*\n\t%s\n", ScdocEscape(Trim(Label(option))), help);

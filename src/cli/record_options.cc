@@ -117,6 +117,7 @@ RecordOptions::RecordOptions() {
          return OkStatus();
        }},
       {.name = "aggregate-slice", .value = kRequired, .meta = "TIME", .group = file, .help = "With --aggregate: count each TIME (1h) of the wall clock by itself.", .set = StoreDuration(&aggregate_slice_ns, 1'000'000'000)},
+      {.name = "aggregate-rows", .value = kRequired, .meta = "N", .group = file, .help = "With --aggregate: rows kept at most (default 524288, about 200 MiB); above it the rarest are dropped and counted.", .set = StoreUint(&aggregate_rows, 1000, 1'000'000'000)},
       {.letter = 'z', .name = "compression-level", .value = Value::kOptional, .meta = "N", .group = file, .help = "Compress with zstd.",
        .set = [this](std::string_view text) -> Status {
          if (text.empty()) {

@@ -40,7 +40,7 @@ struct RecordOptions {
   std::string output = "brink.data";
   bool output_given = false, aggregate = false;
   std::string aggregate_by;
-  uint64_t aggregate_slice_ns = 0;
+  uint64_t aggregate_slice_ns = 0, aggregate_rows = 1 << 19;
   uint64_t buffers = 16, buffer_size = 1u << 20, ring_size = 8u << 20, side_band_pages = 128;
   std::optional<int> writer_cpu, writer_nice;
   uint64_t max_size = 0, duration_ns = 0, compression = 0, rotate_keep = 0;

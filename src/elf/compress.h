@@ -9,7 +9,7 @@
 
 namespace brink::elf {
 
-inline constexpr uint64_t kMaxExpansion = 128;  // times the stored size, plus 64 KiB
+inline constexpr uint64_t kMaxExpansion = 32;  // times the stored size, plus 64 KiB
 
 // `method` is ELFCOMPRESS_ZLIB (1) or ELFCOMPRESS_ZSTD (2). The result has exactly `size` bytes; a claim above the
 // bound is RESOURCE_EXHAUSTED, a stream that gives fewer or more bytes is DATA_LOSS.

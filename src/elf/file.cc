@@ -21,6 +21,17 @@ constexpr uint32_t kMaxSections = 1u << 20;
 constexpr uint64_t kMaxNotes = 1u << 20;
 constexpr uint64_t kPage = 4096;
 
+// A sparse file costs its maker nothing and its reader memory. More than this is read only from files that hold at least a
+// part of it on the disk (file systems may compress).
+constexpr uint64_t kMaxHole = 8u << 20;
+constexpr uint64_t kMaxDiskExpansion = 32;
+
+bool MostlyHoles(int fd, uint64_t size) {
+  struct stat info;
+  constexpr uint64_t kBlock = 512;
+  return size > kMaxHole && fstat(fd, &info) == 0 && size / kMaxDiskExpansion > static_cast<uint64_t>(info.st_blocks) * kBlock;
+}
+
 uint64_t Word(Cursor& in, bool is64) { return is64 ? in.U64() : in.U32(); }
 
 }  // namespace
@@ -59,6 +70,7 @@ StatusOr<std::string> File::ReadRange(uint64_t offset, uint64_t size) const {
                                     offset + size, size_));
   }
   if (in_memory_) return bytes_.substr(static_cast<size_t>(offset), static_cast<size_t>(size));
+  if (MostlyHoles(fd_.get(), size)) return ResourceExhausted(absl::StrFormat("%s: %d bytes are asked for of a file of holes", EscapeForTerminal(name_), size));
   std::string out(static_cast<size_t>(size), '\0');
   size_t got = 0;
   while (got < out.size()) {

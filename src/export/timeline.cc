@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/strings.h"
 #include "report/table.h"
 
 namespace brink::exporter {
@@ -99,12 +100,11 @@ std::string FoldedText(const SampleCollector& samples, report::Program& program)
       const StackNode& node = samples.nodes()[path[i]];
       std::string name = FrameName(node, program);
       std::replace(name.begin(), name.end(), ';', ':');
-      std::replace(name.begin(), name.end(), '\n', ' ');
       const symbol::ObjectKind kind = program.objects[node.place.object].kind;
       const bool kernel = kind == symbol::ObjectKind::kKernel || kind == symbol::ObjectKind::kModule || kind == symbol::ObjectKind::kBpf;
       line += ";" + name + (kernel ? "_[k]" : "");
     }
-    lines[line] += count;
+    lines[EscapeForTerminal(line)] += count;
   }
   std::string out;
   for (const auto& [line, count] : lines) absl::StrAppendFormat(&out, "%s %d\n", line, count);

@@ -1,5 +1,7 @@
 #include "report/aggregate.h"
 
+#include <algorithm>
+
 namespace brink::report {
 
 Aggregator::Cache& Aggregator::CacheOf(int32_t pid) {
@@ -136,14 +138,50 @@ void Aggregator::Add(const SampleView& sample) {
   for (StackObserver* observer : observers_) observer->OnStack(sample, clean_);
 }
 
+void Aggregator::DropCaches() {
+  caches_.clear();
+  last_cache_ = nullptr;
+  last_pid_ = -1;
+}
+
 void Aggregator::Reset() {
   result_ = Aggregate{};
   branch_index_.clear();
   range_index_.clear();
   ip_index_.clear();
-  caches_.clear();
-  last_cache_ = nullptr;
-  last_pid_ = -1;
+  DropCaches();
+}
+
+namespace {
+
+// Leaves at most `share` of the rows, those with the highest counts; the sum of the others' counts.
+template <typename Row, typename CountOf>
+uint64_t KeepFrequent(std::vector<Row>* rows, double share, CountOf count) {
+  const size_t keep = static_cast<size_t>(static_cast<double>(rows->size()) * share);
+  if (keep >= rows->size()) return 0;
+  std::nth_element(rows->begin(), rows->begin() + static_cast<std::ptrdiff_t>(keep), rows->end(), [&](const Row& a, const Row& b) { return count(a) > count(b); });
+  uint64_t dropped = 0;
+  for (size_t i = keep; i < rows->size(); ++i) dropped += count((*rows)[i]);
+  rows->resize(keep);
+  rows->shrink_to_fit();
+  return dropped;
+}
+
+}  // namespace
+
+uint64_t Aggregator::Prune(double share) {
+  DropCaches();
+  uint64_t dropped = KeepFrequent(&result_.branches, share, [](const BranchStat& row) { return row.count; });
+  dropped += KeepFrequent(&result_.ranges, share, [](const RangeStat& row) { return row.count; });
+  dropped += KeepFrequent(&result_.ips, share, [](const std::pair<Location, uint64_t>& row) { return row.second; });
+  // Fresh tables: clear() would keep the memory.
+  branch_index_ = {};
+  range_index_ = {};
+  ip_index_ = {};
+  for (uint32_t i = 0; const BranchStat& row : result_.branches) branch_index_.emplace(Key{row.from, row.to}, i++);
+  for (uint32_t i = 0; const RangeStat& row : result_.ranges) range_index_.emplace(Key{row.start, {row.start.object, row.end}}, i++);
+  for (uint32_t i = 0; const auto& [place, count] : result_.ips) ip_index_.emplace(place, i++);
+  return dropped;
 }
 
 }  // namespace brink::report

@@ -102,6 +102,12 @@ class Aggregator {
   // Forgets the counts (top).
   void Reset();
 
+  // Rows held: branches, ranges and sample addresses.
+  size_t rows() const { return result_.branches.size() + result_.ranges.size() + result_.ips.size(); }
+  // Forgets the rows that were seen least, so that of each sort at most `share` (0 to 1) stay. Returns the executions (and
+  // samples) that were in them; the totals of the result keep them.
+  uint64_t Prune(double share);
+
  private:
   struct PairKey {
     uint64_t a, b;
@@ -141,6 +147,7 @@ class Aggregator {
   static constexpr uint32_t kNotOneObject = UINT32_MAX, kNoRange = UINT32_MAX - 1;
 
   Cache& CacheOf(int32_t pid);
+  void DropCaches();
   uint32_t SlotOf(Cache& cache, int32_t pid, const BranchEntry& entry);
   uint32_t RangeIndex(Cache& cache, int32_t pid, uint64_t start, uint64_t end);
   void CountIp(Cache& cache, int32_t pid, uint64_t ip);

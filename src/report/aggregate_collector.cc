@@ -30,7 +30,10 @@ std::string AggregateCollector::NameOf(const SampleView& sample) const {
 
 void AggregateCollector::OnSample(const SampleView& sample) {
   auto group = groups_.try_emplace(NameOf(sample), &program_.spaces).first;
+  const size_t rows = group->second.aggregator.rows();
   group->second.aggregator.Add(sample);
+  rows_ += group->second.aggregator.rows() - rows;
+  if (rows_ > options_.max_rows) Prune();
   group->second.cpu_ns += program_.facts.cpu_ns - cpu_ns_before_;
   cpu_ns_before_ = program_.facts.cpu_ns;
   if (sample.time < next_write_) return;
@@ -41,12 +44,22 @@ void AggregateCollector::OnSample(const SampleView& sample) {
   next_write_ = sample.time + options_.write_every_ns;
 }
 
+// Half of the room is free afterwards, so this is rare; what is executed often comes back above the others at once.
+void AggregateCollector::Prune() {
+  rows_ = 0;
+  for (auto& [name, group] : groups_) {
+    group.pruned += group.aggregator.Prune(0.5);
+    rows_ += group.aggregator.rows();
+  }
+}
+
 aggregate::Data AggregateCollector::Snapshot(bool finished) const {
   aggregate::Data data;
   for (const auto& [name, group] : groups_) {
     AddToData(group.aggregator.result(), program_.objects, name, &data);
     data.population(name).facts[aggregate::kCpuNs] = group.cpu_ns;
     data.population(name).facts[aggregate::kFrequency] = program_.facts.most_frequent;
+    if (group.pruned) data.population(name).rules[std::string(kRareDropped)] = group.pruned;
   }
   // What belongs to the recording as a whole stands with its first group (or with an empty one), so that sums are right.
   const std::string first = groups_.empty() ? "perf" : groups_.begin()->first;

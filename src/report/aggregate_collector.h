@@ -19,6 +19,7 @@ struct CollectOptions {
   uint64_t slice_ns = 0;       // 0: no time slices
   uint64_t wall_offset_ns = 0; // wall clock = sample time + this
   uint64_t write_every_ns = 60'000'000'000;  // of sample time
+  size_t max_rows = 1 << 19;   // of all groups together; above it those seen least are dropped, and counted
 };
 
 // Give it to LoadOptions::observe with observe_only. One thread. The Program outlives it.
@@ -35,15 +36,18 @@ class AggregateCollector : public StackObserver {
   struct Group {
     Aggregator aggregator;
     uint64_t cpu_ns = 0;
+    uint64_t pruned = 0;
     explicit Group(const symbol::AddressSpaces* spaces) : aggregator(spaces) {}
   };
   std::string NameOf(const SampleView& sample) const;
   aggregate::Data Snapshot(bool finished) const;
+  void Prune();
 
   const Program& program_;
   const CollectOptions options_;
   std::map<std::string, Group> groups_;
   uint64_t cpu_ns_before_ = 0, next_write_ = 0;
+  size_t rows_ = 0;
   Status status_;
 };
 

@@ -70,6 +70,9 @@ void AddFacts(const Population& population, Program* program) {
     auto rule = population.rules.find(std::string(RuleName(static_cast<Rule>(i))));
     if (rule != population.rules.end()) a.rules[static_cast<Rule>(i)] += rule->second;
   }
+  if (auto rare = population.rules.find(std::string(kRareDropped)); rare != population.rules.end()) {
+    program->facts.filter_lines.push_back(absl::StrFormat("%d executions in rows that were too rare to be kept (record --aggregate-rows)", rare->second));
+  }
   // Of the depths only the sum and the greatest are kept.
   const uint64_t with_stack = facts[kSampleTotal] - std::min(facts[kSampleTotal], facts[kEmptySamples]);
   a.depth[0] += facts[kEmptySamples];

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "aggregate/data.h"
 #include "report/program.h"
 
 namespace brink::report {
+
+// Name of the count (among the rules) of executions in rows that a bounded collector dropped.
+inline constexpr std::string_view kRareDropped = "rare_dropped";
 
 // Adds the counts of one aggregation to a population. What lies in anonymous code or outside of every mapping keeps its
 // counts and loses its place; straight ranges there are dropped and counted.

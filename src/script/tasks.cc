@@ -1,5 +1,7 @@
 #include "script/tasks.h"
 
+#include <optional>
+
 namespace brink::script {
 namespace {
 
@@ -18,7 +20,7 @@ Tasks::Tasks(bool maps) : maps_(maps) { comms_[0] = "swapper"; }
 
 void Tasks::Observe(const perfdata::Record& record) {
   if (const auto* comm = std::get_if<perfdata::Comm>(&record.body)) {
-    comms_[comm->tid] = comm->comm;
+    Set(comms_, comm->tid, std::string(comm->comm));
   } else if (const auto* task = std::get_if<perfdata::Task>(&record.body)) {
     if (!task->exit) Fork(record, *task);
   } else if (const auto* mmap = std::get_if<perfdata::Mmap>(&record.body)) {
@@ -30,7 +32,7 @@ void Tasks::Fork(const perfdata::Record& record, const perfdata::Task& task) {
   auto parent = comms_.find(task.ptid);
   if (parent != comms_.end()) {
     std::string name = parent->second;
-    comms_[task.tid] = std::move(name);
+    Set(comms_, task.tid, std::move(name));
   } else {
     comms_.erase(task.tid);
   }
@@ -38,12 +40,13 @@ void Tasks::Fork(const perfdata::Record& record, const perfdata::Task& task) {
   auto maps = mappings_.find(task.ppid);
   if (maps == mappings_.end()) return;
   auto shared = maps->second;
-  mappings_[task.pid] = std::move(shared);
+  Set(mappings_, task.pid, std::move(shared));
 }
 
 void Tasks::Map(const perfdata::Record& record, const perfdata::Mmap& mmap) {
   uint16_t mode = record.cpumode();
   if (mode == perfdata::kMiscKernel || mode == perfdata::kMiscHypervisor || mmap.length == 0) return;
+  if (mappings_.size() >= kMaxLive && !mappings_.contains(mmap.pid)) return;
   std::shared_ptr<Mappings>& maps = mappings_[mmap.pid];
   if (!maps) {
     maps = std::make_shared<Mappings>();
@@ -51,19 +54,20 @@ void Tasks::Map(const perfdata::Record& record, const perfdata::Mmap& mmap) {
     maps = std::make_shared<Mappings>(*maps);
   }
   const uint64_t start = mmap.start, end = mmap.start + mmap.length < mmap.start ? UINT64_MAX : mmap.start + mmap.length;
-  auto it = maps->upper_bound(start);
-  if (it != maps->begin() && std::prev(it)->second.end > start) --it;
-  while (it != maps->end() && it->first < end) {
-    Mapping old = it->second;
-    uint64_t old_start = it->first;
-    it = maps->erase(it);
-    if (old_start < start) {
-      Mapping head = old;
-      head.end = start;
-      maps->emplace(old_start, head);
+  auto first = maps->upper_bound(start);
+  if (first != maps->begin() && std::prev(first)->second.end > start) --first;
+  auto last = first;
+  std::optional<std::pair<uint64_t, Mapping>> head, tail;  // what stays of overlapped ones
+  for (; last != maps->end() && last->first < end; ++last) {
+    if (last->first < start) {
+      head = *last;
+      head->second.end = start;
     }
-    if (old.end > end) it = std::next(maps->emplace(end, old).first);
+    if (last->second.end > end) tail.emplace(end, last->second);
   }
+  maps->erase(first, last);
+  if (head) maps->insert(*head);
+  if (tail) maps->insert(*tail);
   maps->insert_or_assign(start, Mapping{end, start, mmap.pgoff, IsAnonymous(mmap)});
 }
 

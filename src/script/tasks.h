@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 
 #include "perfdata/records.h"
@@ -37,10 +37,17 @@ class Tasks {
     uint64_t pgoff = 0;
     bool identity = false;  // anonymous memory: no file to be an offset in
   };
-  using Mappings = std::map<uint64_t, Mapping>;  // by start of what is left
+  using Mappings = absl::btree_map<uint64_t, Mapping>;  // by start of what is left
 
   void Map(const perfdata::Record& record, const perfdata::Mmap& mmap);
   void Fork(const perfdata::Record& record, const perfdata::Task& task);
+
+  // More threads or processes than this come only from a file that means harm; above it they have no names.
+  static constexpr size_t kMaxLive = 1 << 18;
+  template <typename Map, typename Value>
+  static void Set(Map& map, uint32_t key, Value value) {
+    if (map.size() < kMaxLive || map.contains(key)) map[key] = std::move(value);
+  }
 
   bool maps_;
   absl::flat_hash_map<uint32_t, std::string> comms_;

@@ -59,29 +59,41 @@ void AddressSpaces::Insert(Space& space, const Mapping& added) {
   if (space.table.use_count() > 1) space.table = std::make_shared<Table>(*space.table);
   Table& table = *space.table;
   space.generation = next_generation_++;
-  auto first = std::lower_bound(table.begin(), table.end(), added.start, [](const Mapping& m, uint64_t start) { return m.end <= start; });
+  auto first = table.upper_bound(added.start);
+  if (first != table.begin() && std::prev(first)->second.end > added.start) --first;
   auto last = first;
-  while (last != table.end() && last->start < added.end) ++last;
   // What is overlapped keeps its pieces on both sides.
-  Table pieces;
-  if (first != last && first->start < added.start) {
-    pieces.push_back(*first);
-    pieces.back().end = added.start;
+  std::optional<Mapping> head, tail;
+  for (; last != table.end() && last->first < added.end; ++last) {
+    const Mapping& old = last->second;
+    if (old.start < added.start) {
+      head = old;
+      head->end = added.start;
+    }
+    if (old.end > added.end) {
+      tail = old;
+      tail->page_offset += added.end - old.start;
+      tail->start = added.end;
+    }
   }
-  pieces.push_back(added);
-  if (first != last && std::prev(last)->end > added.end) {
-    Mapping tail = *std::prev(last);
-    tail.page_offset += added.end - tail.start;
-    tail.start = added.end;
-    pieces.push_back(tail);
+  table.erase(first, last);
+  for (const std::optional<Mapping>& piece : {head, std::optional<Mapping>(added), tail}) {
+    if (piece) table.emplace(piece->start, *piece);
   }
-  size_t at = static_cast<size_t>(first - table.begin());
-  size_t replaced = static_cast<size_t>(last - first);
-  size_t common = std::min(replaced, pieces.size());
-  std::copy_n(pieces.begin(), common, table.begin() + static_cast<std::ptrdiff_t>(at));
-  auto rest = table.begin() + static_cast<std::ptrdiff_t>(at + common);
-  if (replaced > common) table.erase(rest, rest + static_cast<std::ptrdiff_t>(replaced - common));
-  else table.insert(rest, pieces.begin() + static_cast<std::ptrdiff_t>(common), pieces.end());
+}
+
+AddressSpaces::Space* AddressSpaces::SpaceOf(int32_t pid) {
+  auto known = spaces_.find(pid);
+  if (known != spaces_.end()) return &known->second;
+  if (spaces_.size() < kMaxLive) return &spaces_[pid];
+  ++unfollowed_;
+  return nullptr;
+}
+
+void AddressSpaces::SetComm(int32_t tid, std::string_view comm) {
+  auto known = comms_.find(tid);
+  if (known != comms_.end()) known->second = std::string(comm);
+  else if (comms_.size() < kMaxLive) comms_.emplace(tid, comm);
 }
 
 void AddressSpaces::Mmap(const MmapEvent& event) {
@@ -91,16 +103,21 @@ void AddressSpaces::Mmap(const MmapEvent& event) {
   Object object = ObjectOf(event);
   ObjectKind kind = object.kind;
   mapping.object = objects_.Intern(std::move(object));
+  if (mapping.object == kNoObject) {
+    ++unfollowed_;
+    return;
+  }
   if (event.kernel) {
     // perf gives the image's reference address as its page offset; offsets count from there. Without one, from the start.
     if (kind == ObjectKind::kKernel) mapping.page_offset = event.page_offset ? event.start - event.page_offset : 0;
     Insert(kernel_, mapping);
     return;
   }
-  Space& space = spaces_[event.pid];
-  if (IsJitDump(event.path)) space.jitdump = std::string(event.path);
+  Space* space = SpaceOf(event.pid);
+  if (!space) return;
+  if (IsJitDump(event.path)) space->jitdump = std::string(event.path);
   if (kind == ObjectKind::kJit) mapping.page_offset = mapping.start;
-  Insert(space, mapping);
+  Insert(*space, mapping);
 }
 
 void AddressSpaces::Ksymbol(const KsymbolEvent& event) {
@@ -108,7 +125,9 @@ void AddressSpaces::Ksymbol(const KsymbolEvent& event) {
   // An unregistered program's addresses may be reused; until then its last samples still mean it.
   if (event.unregister) return;
   Object object{.kind = ObjectKind::kBpf, .path = std::string(event.name)};
-  Insert(kernel_, {.start = event.address, .end = event.address + event.length, .page_offset = 0, .object = objects_.Intern(std::move(object))});
+  const ObjectId id = objects_.Intern(std::move(object));
+  if (id != kNoObject) Insert(kernel_, {.start = event.address, .end = event.address + event.length, .page_offset = 0, .object = id});
+  else ++unfollowed_;
 }
 
 void AddressSpaces::Fork(int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid) {
@@ -116,14 +135,14 @@ void AddressSpaces::Fork(int32_t pid, int32_t tid, int32_t parent_pid, int32_t p
   if (comm == comms_.end()) comm = comms_.find(parent_pid);
   if (comm != comms_.end()) {
     std::string name = comm->second;
-    comms_[tid] = std::move(name);
+    SetComm(tid, name);
   }
   if (pid == parent_pid) return;  // a new thread
   auto parent = spaces_.find(parent_pid);
-  Space child;
-  if (parent != spaces_.end()) child.table = parent->second.table;
-  child.generation = next_generation_++;
-  spaces_[pid] = std::move(child);
+  Space fresh;
+  if (parent != spaces_.end()) fresh.table = parent->second.table;
+  fresh.generation = next_generation_++;
+  if (Space* child = SpaceOf(pid)) *child = std::move(fresh);
 }
 
 void AddressSpaces::Exit(int32_t pid, int32_t tid) {
@@ -144,17 +163,17 @@ void AddressSpaces::Exit(int32_t pid, int32_t tid) {
 }
 
 void AddressSpaces::Comm(int32_t pid, int32_t tid, std::string_view comm, bool exec) {
-  comms_[tid] = std::string(comm);
+  SetComm(tid, comm);
   if (!exec) return;
   Space fresh;
   fresh.generation = next_generation_++;
-  spaces_[pid] = std::move(fresh);
+  if (Space* space = SpaceOf(pid)) *space = std::move(fresh);
 }
 
 const Mapping* AddressSpaces::Lookup(const Table& table, uint64_t address) {
-  auto above = std::upper_bound(table.begin(), table.end(), address, [](uint64_t value, const Mapping& m) { return value < m.start; });
+  auto above = table.upper_bound(address);
   if (above == table.begin()) return nullptr;
-  const Mapping& mapping = *std::prev(above);
+  const Mapping& mapping = std::prev(above)->second;
   return address < mapping.end ? &mapping : nullptr;
 }
 

@@ -5,7 +5,8 @@
 // kernel; a later mapping replaces what it overlaps.
 //
 // Memory: the tables of a forked child are shared until one of the two changes; of processes that ended, the last
-// kKeptDead are kept (their last samples may follow the EXIT record).
+// kKeptDead are kept (their last samples may follow the EXIT record). Above kMaxLive processes at a time (threads, for
+// names) new ones are not followed, and counted: only a file that means harm has so many.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 
 #include "symbol/object.h"
@@ -51,6 +53,7 @@ struct Mapping {
 class AddressSpaces {
  public:
   static constexpr size_t kKeptDead = 4096;
+  static constexpr size_t kMaxLive = 1 << 18;
 
   explicit AddressSpaces(ObjectTable* objects) : objects_(*objects) {}
 
@@ -73,6 +76,8 @@ class AddressSpaces {
   uint64_t KernelGeneration() const { return kernel_.generation; }
 
   std::string_view CommOf(int32_t pid, int32_t tid) const;  // "" unknown
+  // Events of processes that were too many.
+  uint64_t unfollowed() const { return unfollowed_; }
   // Last jit-PID.dump that the process mapped, "" none.
   std::string_view JitDumpOf(int32_t pid) const;
 
@@ -80,7 +85,7 @@ class AddressSpaces {
   static bool IsVsyscall(uint64_t address) { return (address & ~uint64_t{0xfff}) == 0xffffffffff600000; }
 
  private:
-  using Table = std::vector<Mapping>;  // sorted, disjoint
+  using Table = absl::btree_map<uint64_t, Mapping>;  // by start, disjoint
   struct Space {
     std::shared_ptr<Table> table = std::make_shared<Table>();
     uint64_t generation = 0;
@@ -88,6 +93,8 @@ class AddressSpaces {
   };
 
   void Insert(Space& space, const Mapping& mapping);
+  void SetComm(int32_t tid, std::string_view comm);
+  Space* SpaceOf(int32_t pid);  // made where there is none; nullptr: too many
   static const Mapping* Lookup(const Table& table, uint64_t address);
   Object ObjectOf(const MmapEvent& event) const;
 
@@ -98,6 +105,7 @@ class AddressSpaces {
   std::deque<int32_t> dead_;
   absl::flat_hash_map<int32_t, uint32_t> dead_count_;
   uint64_t next_generation_ = 1;
+  uint64_t unfollowed_ = 0;
 };
 
 }  // namespace brink::symbol

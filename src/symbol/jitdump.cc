@@ -2,6 +2,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include "base/strings.h"
 #include "elf/cursor.h"
 
 namespace brink::symbol {
@@ -9,6 +10,16 @@ namespace {
 
 constexpr size_t kMaxName = 4096;
 enum : uint32_t { kLoad = 0, kMove = 1, kDebugInfo = 2, kClose = 3 };
+// V8 adds the size of the ELF header that `perf inject` will put before the code to the address of every line (WriteDebugInfo
+// in src/diagnostics/perf-jit.cc), other writers do not.
+constexpr uint64_t kV8LineShift = 64;
+
+bool IsV8Name(std::string_view name) {
+  for (std::string_view kind : {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"}) {
+    if (name.starts_with(kind)) return true;
+  }
+  return false;
+}
 
 class Parser {
  public:
@@ -65,9 +76,17 @@ class Parser {
     if (auto lines = pending_.find(code.address); lines != pending_.end()) {
       code.lines = std::move(lines->second);
       pending_.erase(lines);
+      if (IsV8Name(code.name)) UndoV8Shift(&code);
     }
     by_index_[code.index] = dump_.codes.size();
     dump_.codes.push_back(std::move(code));
+  }
+
+  static void UndoV8Shift(JitCode* code) {
+    for (const JitLine& line : code->lines) {
+      if (line.address < code->address || line.address - code->address < kV8LineShift) return;
+    }
+    for (JitLine& line : code->lines) line.address -= kV8LineShift;
   }
 
   void Move(elf::Cursor& in, uint64_t time) {
@@ -102,8 +121,11 @@ class Parser {
       std::string_view name = in.CString();
       if (name == std::string_view("\xff", 1)) name = previous;  // "as before"
       previous = name;
+      if (!in.ok()) break;
+      // node 18 writes memory instead of file names: a line of an unknown file says nothing.
+      if (name.empty() || EscapeForTerminal(name) != name) continue;
       line.file = FileIndex(name);
-      if (in.ok()) lines.push_back(line);
+      lines.push_back(line);
     }
     if (in.ok()) pending_[address] = std::move(lines);
   }

@@ -1,19 +1,14 @@
 #include "symbol/object.h"
 
+#include <absl/hash/hash.h>
+#include <absl/strings/string_view.h>
+
 namespace brink::symbol {
 namespace {
 
-std::string KeyOf(const Object& object) {
-  std::string key(1, static_cast<char>(object.kind));
-  key += object.path;
-  key += '\0';
-  key += object.build_id;
-  if (object.kind == ObjectKind::kJit) key += '\0' + std::to_string(object.pid);
-  return key;
-}
+uint64_t PathHash(std::string_view path) { return absl::HashOf(absl::string_view(path.data(), path.size())); }
 
 }  // namespace
-
 std::string_view ObjectKindName(ObjectKind kind) {
   constexpr std::string_view kNames[] = {"none", "file", "kernel", "module", "vdso", "vsyscall", "bpf", "jit"};
   return kNames[static_cast<size_t>(kind)];
@@ -35,30 +30,49 @@ std::string Object::ShortName() const {
 
 ObjectTable::ObjectTable() { objects_.emplace_back(); }
 
+bool ObjectTable::Same(const Object& a, const Object& b) {
+  return a.kind == b.kind && a.path == b.path && a.build_id == b.build_id && (a.kind != ObjectKind::kJit || a.pid == b.pid);
+}
+
+uint64_t ObjectTable::HashOf(const Object& object) {
+  return absl::HashOf(object.kind, object.path, object.build_id, object.kind == ObjectKind::kJit ? object.pid : 0);
+}
+
+uint64_t ObjectTable::KeyOf(const Object& object) const {
+  uint64_t key = HashOf(object);
+  for (auto at = ids_.find(key); at != ids_.end() && !Same(objects_[at->second], object); at = ids_.find(key)) ++key;
+  return key;
+}
+
 ObjectId ObjectTable::Intern(Object object) {
   if (object.kind == ObjectKind::kNone) return kNoObject;
   if (object.build_id.empty() && object.kind != ObjectKind::kJit) object.build_id = BuildIdOf(object.path);
-  auto [it, fresh] = ids_.try_emplace(KeyOf(object), static_cast<ObjectId>(objects_.size()));
-  if (fresh) {
-    objects_.push_back(std::move(object));
-    ++revision_;
-  }
-  return it->second;
+  const uint64_t key = KeyOf(object);
+  if (auto known = ids_.find(key); known != ids_.end()) return known->second;
+  if (objects_.size() >= kMaxObjects) return kNoObject;
+  const ObjectId id = static_cast<ObjectId>(objects_.size());
+  ids_.emplace(key, id);
+  if (object.build_id.empty() && object.kind != ObjectKind::kJit) without_id_.emplace(PathHash(object.path), id);
+  objects_.push_back(std::move(object));
+  ++revision_;
+  return id;
 }
 
 void ObjectTable::AddBuildId(std::string_view path, std::string_view build_id) {
   build_ids_[std::string(path)] = std::string(build_id);
-  bool changed = false;
-  for (Object& object : objects_) {
-    if (object.path != path || !object.build_id.empty() || object.kind == ObjectKind::kJit) continue;
-    object.build_id = std::string(build_id);
+  auto [first, last] = without_id_.equal_range(PathHash(path));
+  while (first != last) {
+    const ObjectId id = first->second;
+    if (objects_[id].path != path) {
+      ++first;
+      continue;
+    }
+    objects_[id].build_id = std::string(build_id);
+    // The key holds the build id; an object that was known by both is found by the first one.
+    ids_.try_emplace(KeyOf(objects_[id]), id);
     ++revision_;
-    changed = true;
+    first = without_id_.erase(first);
   }
-  if (!changed) return;
-  // The keys hold the build id; ids stay.
-  ids_.clear();
-  for (size_t id = 1; id < objects_.size(); ++id) ids_.try_emplace(KeyOf(objects_[id]), static_cast<ObjectId>(id));
 }
 
 std::string_view ObjectTable::BuildIdOf(std::string_view path) const {

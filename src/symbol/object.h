@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -60,7 +61,10 @@ struct Location {
 // Interns objects: equal (kind, path, build id, pid for kJit) is one id. Id 0 stands for kNone. Not thread-safe.
 class ObjectTable {
  public:
+  static constexpr size_t kMaxObjects = 1 << 19;
+
   ObjectTable();
+  // kNoObject for one more than kMaxObjects: only a file that means harm names so many.
   ObjectId Intern(Object object);
   const Object& operator[](ObjectId id) const { return objects_[id]; }
   size_t size() const { return objects_.size(); }
@@ -73,8 +77,14 @@ class ObjectTable {
   uint64_t revision() const { return revision_; }
 
  private:
+  static bool Same(const Object& a, const Object& b);
+  static uint64_t HashOf(const Object& object);
+  // The place of an equal object in ids_, or the free one where it belongs.
+  uint64_t KeyOf(const Object& object) const;
+
   std::deque<Object> objects_;
-  absl::flat_hash_map<std::string, ObjectId> ids_;
+  absl::flat_hash_map<uint64_t, ObjectId> ids_;  // by hash, the next number where that is taken; stale entries stay
+  std::unordered_multimap<uint64_t, ObjectId> without_id_;  // by hash of the path: those that may get a build id
   absl::flat_hash_map<std::string, std::string> build_ids_;
   uint64_t revision_ = 0;
 };

@@ -45,6 +45,12 @@ function linkOf(text) {
   return el('a', {onclick: () => select('code', index, text), href: '#', title: 'source and assembly'}, text);
 }
 
+// A column that is unknown throughout (predictions and cycles of software records) only takes room; the facts above say so.
+function known(table) {
+  const keep = table.columns.map((_, i) => i).filter(i => !table.rows.length || table.rows.some(row => row[i] !== null));
+  return {...table, columns: keep.map(i => table.columns[i]), rows: table.rows.map(row => keep.map(i => row[i]))};
+}
+
 // A narrow screen shows the names first: what scrolls out on the right are the numbers.
 function forScreen(table) {
   if (window.innerWidth >= 760) return table;
@@ -54,7 +60,7 @@ function forScreen(table) {
 }
 
 function tableView(original) {
-  const table = forScreen(original);
+  const table = forScreen(known(original));
   const box = el('div', {});
   const state = {key: -1, falling: true, words: ''};
   const search = el('input', {type: 'search', placeholder: 'filter rows', 'aria-label': 'filter rows', oninput: () => { state.words = search.value.toLowerCase(); fill(); }});
@@ -146,29 +152,29 @@ function codeView(f, focus) {
   const most = Math.max(1, ...f.code.map(i => Math.max(i.e || 0, i.x || 0)));
   const body = el('tbody', {}), rows = new Map();
   // A narrow screen has room for the code; cycles and addresses are in the tables, too.
-  const narrow = window.innerWidth < 760, columns = narrow ? 2 : 4;
+  const narrow = window.innerWidth < 760, cycles = !narrow && f.code.some(i => i.c), columns = narrow ? 2 : cycles ? 4 : 3;
   let last = '';
   f.code.forEach(i => {
     const n = Math.max(i.e || 0, i.x || 0);
-    if (i.s) body.append(el('tr', {}, el('td', {colspan: columns, class: 'dim'}, `\u22ef ${i.s} instructions never seen`)));
+    if (i.s) body.append(el('tr', {}, el('td', {colspan: columns, class: 'dim'}, `\u22ef ${i.s} instruction${i.s > 1 ? 's' : ''} never seen`)));
     const place = i.f >= 0 && i.l ? i.f + ':' + i.l : '';
     if (place && place !== last) {
       last = place;
       const where = `${f.files[i.f]}:${i.l}` + (i.n ? ' in ' + i.n : '');
       const text = (lines.get(place) || '').replace(/^ {4,}/, m => ' '.repeat(Math.min(m.length, 12)));
       body.append(narrow ? el('tr', {class: 'src'}, el('td', {class: 'line', colspan: 2}, el('span', {class: 'dim'}, where), ' ' + text.trim()))
-        : el('tr', {class: 'src'}, el('td', {colspan: 3}, where), el('td', {class: 'line'}, text)));
+        : el('tr', {class: 'src'}, el('td', {colspan: columns - 1}, where), el('td', {class: 'line'}, text)));
     }
     const share = n / most;
     const row = el('tr', {class: i.b ? 'block' : ''},
       el('td', {class: 'num', style: n ? `background:${heat(Math.sqrt(share))};color:#1b1f24` : ''}, n ? count(n) : ''),
-      narrow ? null : el('td', {class: 'num dim'}, i.c ? i.c.toFixed(1) : ''),
+      cycles ? el('td', {class: 'num dim'}, i.c ? i.c.toFixed(1) : '') : null,
       narrow ? null : el('td', {class: 'num dim'}, i.a),
       el('td', {class: 'asm'}, i.t, ' ', el('span', {class: i.w && i.m / i.w > .05 ? 'note bad' : 'note'}, i.k ? branchNote(i) : '')));
     rows.set(i.a, row);
     body.append(row);
   });
-  const box = el('div', {class: 'code'}, el('table', {}, el('thead', {}, el('tr', {}, ...(narrow ? ['RAN', 'CODE'] : ['RAN', 'CYCLES', 'ADDRESS', 'CODE']).map(t => el('th', {class: t === 'CODE' ? '' : 'num'}, t)))), body));
+  const box = el('div', {class: 'code'}, el('table', {}, el('thead', {}, el('tr', {}, ...['RAN', ...(cycles ? ['CYCLES'] : []), ...(narrow ? [] : ['ADDRESS']), 'CODE'].map(t => el('th', {class: t === 'CODE' ? '' : 'num'}, t)))), body));
   const jump = address => {
     const row = rows.get(address);
     if (!row) return;
@@ -189,9 +195,12 @@ function codePage(index, place) {
 }
 
 function flamePage() {
-  const box = el('div', {class: 'flame'}), info = el('p', {class: 'dim'}, 'Top: the function that a sample hit. Below it: what came before it (or after it, for stacks that follow the sample). Click to zoom.');
+  const box = el('div', {class: 'flame'}), where = el('p', {class: 'at'});
+  const info = el('p', {class: 'dim'}, 'Top: the function that a sample hit. Below it: what came before it (or after it, for stacks that follow the sample). Click to zoom, click the top to go back.');
   const colour = name => { let h = 0; for (const c of name) h = (h * 31 + c.charCodeAt(0)) >>> 0; return `hsl(${20 + h % 40}, 75%, ${66 + h % 14}%)`; };
+  // Names do not fit into narrow cells, and a finger has no tooltips: what is zoomed in to is said in words.
   function draw(root) {
+    where.textContent = `${root[0]}: ${count(root[1])} stacks (${percent(root[1] / data.flame[1])})`;
     const W = Math.max(320, box.clientWidth || 900), rowHeight = 18;
     let depth = 0;
     const cells = [];
@@ -219,7 +228,7 @@ function flamePage() {
     box.replaceChildren(picture);
   }
   setTimeout(() => draw(data.flame), 0);
-  return el('div', {}, info, box);
+  return el('div', {}, info, where, box);
 }
 
 function overview() {

@@ -1,8 +1,15 @@
 // Exports of walk recordings against perf2bolt and llvm-profgen reading the recording itself.
+#include <algorithm>
+#include <cstring>
 #include <fstream>
-#include <gmock/gmock.h>
+#include <map>
+#include <regex>
 #include <sstream>
+#include <tuple>
 #include <unistd.h>
+
+#include <absl/strings/str_format.h>
+#include <gmock/gmock.h>
 
 #include "base/fd.h"
 #include "programs.h"
@@ -77,6 +84,72 @@ TEST_P(Optimisers, TheExportIsWhatTheRecordingHolds) {
     if (kind == "B") branches += count;
   }
   EXPECT_EQ(branches, CountEntries(data_, program_).inside) << run.err;
+}
+
+// No packaged perf2bolt reads T and R lines yet. So a reader made from their documentation (bolt/docs/profiles.md of LLVM 20 and
+// later) turns them into lines that the packaged one reads, with the functions that nm knows.
+class TraceLines {
+ public:
+  explicit TraceLines(const std::string& program) {
+    std::istringstream symbols(testing_support::Run({"nm", "-S", "--defined-only", program}).out);
+    for (std::string line; std::getline(symbols, line);) {
+      unsigned long long start, size;
+      char type;
+      if (std::sscanf(line.c_str(), "%llx %llx %c", &start, &size, &type) == 3 && size && std::strchr("TtWw", type)) ends_[start] = start + size;
+    }
+  }
+
+  // A line of either dialect; counts refusals in `errors`.
+  void Read(const std::string& line, bool latest) {
+    static const std::regex kLine("([TR]) ([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+) ([1-9][0-9]*)( [1-9][0-9]*)?");
+    std::smatch part;
+    if (!std::regex_match(line, part, kLine) || (!latest && (part[1] == "R" || part[6].matched))) {
+      ++errors;
+      return;
+    }
+    const uint64_t branch = std::stoull(part[2], nullptr, 16), start = std::stoull(part[3], nullptr, 16), end = std::stoull(part[4], nullptr, 16), count = std::stoull(part[5]);
+    const uint64_t missed = part[6].matched ? std::stoull(part[6]) : 0;
+    const bool no_branch = branch >= 0xfffffffffffffffd;  // only straight code: of unknown, outer or returned-to origin
+    if (!no_branch) branches_[{branch, start}].first += count, branches_[{branch, start}].second += missed;
+    if (end == ~uint64_t{0}) return;
+    const bool inside = no_branch ? branch == ~uint64_t{0} : Function(branch) && Function(branch) == Function(start);
+    ranges_[{!inside, start, end}] += count;
+  }
+
+  std::vector<std::string> OldLines(bool with_missed) const {
+    std::vector<std::string> lines;
+    for (const auto& [pair, n] : branches_) lines.push_back(absl::StrFormat("B %x %x %d %d", pair.first, pair.second, n.first, with_missed ? n.second : 0));
+    for (const auto& [range, n] : ranges_) lines.push_back(absl::StrFormat("%c %x %x %d", std::get<0>(range) ? 'f' : 'F', std::get<1>(range), std::get<2>(range), n));
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  }
+
+  int errors = 0;
+
+ private:
+  uint64_t Function(uint64_t address) const {
+    auto at = ends_.upper_bound(address);
+    return at == ends_.begin() || address >= (--at)->second ? 0 : at->first;
+  }
+  std::map<uint64_t, uint64_t> ends_;
+  std::map<std::pair<uint64_t, uint64_t>, std::pair<uint64_t, uint64_t>> branches_;
+  std::map<std::tuple<bool, uint64_t, uint64_t>, uint64_t> ranges_;
+};
+
+TEST_P(Optimisers, NewBoltDialectsSayWhatTheOldOneSays) {
+  Export({"-f", "bolt", "-i", data_, "-b", program_, "-o", dir_.File("old.pre")});
+  const std::vector<std::string> old = SortedLines(dir_.File("old.pre"));
+  ASSERT_GT(old.size(), 20u);
+  for (const char* dialect : {"new", "latest"}) {
+    const std::string file = dir_.File(dialect);
+    Export({"-f", "bolt", "--bolt-dialect", dialect, "-i", data_, "-b", program_, "-o", file});
+    TraceLines reader(program_);
+    const std::vector<std::string> lines = SortedLines(file);
+    for (const std::string& line : lines) reader.Read(line, std::string(dialect) == "latest");
+    EXPECT_EQ(reader.errors, 0) << dialect;
+    EXPECT_EQ(std::string(dialect) == "latest", std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return line[0] == 'R'; }));
+    EXPECT_EQ(reader.OldLines(true), old) << dialect;
+  }
 }
 
 TEST_P(Optimisers, ProfgenMakesOneProfileOfThreeForms) {

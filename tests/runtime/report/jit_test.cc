@@ -84,8 +84,20 @@ class JitTest : public testing::Test {
 TEST_F(JitTest, NodeByItsPerfMap) {
   if (!Have("node")) GTEST_SKIP() << "needs node";
   std::ofstream(dir_.File("hot.js")) << kNodeProgram;
-  auto rows = Watch("node --perf-basic-prof " + dir_.File("hot.js") + " > /dev/null &\npid=$!", "", "hot.js");
+  // In the folder of the test: node leaves a log where it runs.
+  auto rows = Watch("cd " + dir_.path() + "\nnode --perf-basic-prof hot.js > /dev/null &\npid=$!", "", "hot.js");
   EXPECT_TRUE(Names(rows, "hot.js"));
+}
+
+TEST_F(JitTest, NodeByItsJitdump) {
+  if (!Have("node")) GTEST_SKIP() << "needs node";
+  std::ofstream(dir_.File("hot.js")) << kNodeProgram;
+  auto rows = Watch("cd " + dir_.path() + "\nnode --perf-prof hot.js > /dev/null &\npid=$!", "", "hot.js");
+  EXPECT_TRUE(Names(rows, "hot.js"));
+  // The dump holds the code, too: it can be read after the process is gone.
+  auto code = testing_support::RunBrink({"annotate", "-i", dir_.File("jit.data"), "hotLoop"});
+  EXPECT_EQ(code.status, 0) << code.err;
+  EXPECT_THAT(code.out, testing::ContainsRegex("taken [0-9.]+%"));
 }
 
 // The map is in the container's /tmp, under the pid that node has in there.
@@ -94,7 +106,7 @@ TEST_F(JitTest, NodeInAContainerByTheMapInThere) {
   if (testing_support::Run({"unshare", "--pid", "--fork", "--mount", "true"}).status != 0) GTEST_SKIP() << "needs the right to make namespaces";
   std::ofstream(dir_.File("hot.js")) << kNodeProgram;
   std::filesystem::create_directory(dir_.File("tmp"));
-  const std::string start = "unshare --pid --fork --mount sh -c 'mount --bind " + dir_.File("tmp") + " /tmp; exec node --perf-basic-prof -' < " + dir_.File("hot.js") +
+  const std::string start = "cd " + dir_.path() + "\nunshare --pid --fork --mount sh -c 'mount --bind " + dir_.File("tmp") + " /tmp; exec node --perf-basic-prof -' < " + dir_.File("hot.js") +
                             " > /dev/null 2>&1 &\nouter=$!\nfor i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; pid=$(pgrep -P $outer | head -1); [ -n \"$pid\" ] && break; done";
   auto rows = Watch(start, "", "JS:");
   EXPECT_TRUE(std::filesystem::exists(dir_.File("tmp/perf-1.map"))) << "node is number 1 in there";

@@ -161,6 +161,37 @@ TEST_F(AggregateWay, TheFileIsWholeWhileItIsStillBeingCounted) {
   EXPECT_EQ(after->populations().at("step").facts[aggregate::kUnfinished], 0u);
 }
 
+// A day of code that runs once must not fill the memory: what is seen often stays with every count.
+TEST_F(AggregateWay, RareRowsMakeRoomAndAreCounted) {
+  const std::string path = dir_.File("a.data");
+  constexpr uint64_t kSamples = 2000;
+  {
+    MadeRecording recording(path);
+    recording.MapProgram(7, kBias, program_);
+    for (uint64_t i = 0; i < kSamples; ++i) {
+      std::vector<Step> stack = kStack;
+      for (uint64_t j = 0; j < 3; ++j) stack.push_back({0x1100 + (i * 3 + j) % 383, 0x1101 + (i * 3 + j) / 383, Kind::kJump, 1});
+      recording.Sample(7, Moved(stack, kBias));
+    }
+  }
+  constexpr size_t kRows = 500;
+  aggregate::Data all = Collected(path, {.path = dir_.File("all.agg")}), bounded = Collected(path, {.path = dir_.File("bounded.agg"), .max_rows = kRows});
+  const aggregate::Population &whole = all.populations().at("step"), &kept = bounded.populations().at("step");
+  EXPECT_GT(whole.branches.size(), 5000u);
+  EXPECT_LE(kept.branches.size() + kept.ranges.size() + kept.ips.size(), kRows);
+  uint64_t executions = 0, frequent = 0;
+  for (const auto& [pair, counts] : kept.branches) {
+    executions += counts.fields[aggregate::kCount];
+    if (counts.fields[aggregate::kCount] == kSamples) ++frequent;
+  }
+  EXPECT_EQ(frequent, kStack.size()) << "nothing of what runs all the time is lost";
+  EXPECT_GE(kept.rules.at("rare_dropped"), whole.branch_count() - executions);
+  EXPECT_EQ(kept.facts[aggregate::kEntries], whole.facts[aggregate::kEntries]) << "totals stay";
+  auto program = report::LoadProgram(dir_.File("bounded.agg"), {});
+  ASSERT_THAT(program, IsOk());
+  EXPECT_THAT((*program)->facts.filter_lines, testing::Contains(HasSubstr("too rare to be kept")));
+}
+
 TEST_F(AggregateWay, TimeSlicesStandApart) {
   const std::string path = Record("a.data", kBias, 3);
   // Samples are 1 ns apart from 1003 on; a second of the wall clock ends between the first and the second.

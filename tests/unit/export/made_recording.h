@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/branch.h"
 #include "elf_builder.h"
 #include "perfdata/features.h"
 #include "recording.h"
@@ -89,10 +90,13 @@ class MadeRecording {
                                             .prot = 5, .flags = 2, .filename = path}, id);
     });
   }
+  void Name(uint32_t pid, const std::string& comm) {
+    perfdata::SampleId id{.pid = pid, .tid = pid, .time = ++time_, .id = writer_->id()};
+    Add([&](auto out) { return writer_->encoder().Comm(out, pid, pid, comm, true, id); });
+  }
   // The program's text where its link-time address 0 is `bias`.
   void MapProgram(uint32_t pid, uint64_t bias, const std::string& path, const std::string& build_id = kBuildId) {
-    perfdata::SampleId id{.pid = pid, .tid = pid, .time = ++time_, .id = writer_->id()};
-    Add([&](auto out) { return writer_->encoder().Comm(out, pid, pid, "made", true, id); });
+    Name(pid, "made");
     Map(pid, bias + 0x1000, 0x1000, 0, path, build_id);
   }
   void CgroupPath(uint64_t cgroup, const std::string& path) {

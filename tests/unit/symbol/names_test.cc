@@ -169,6 +169,31 @@ TEST(JitDump, ReadsCodeLinesAndMoves) {
   EXPECT_EQ(dump->damaged, 0u);
 }
 
+std::string DumpOfOneFunction(const std::string& name, uint64_t line_address, const std::string& file) {
+  return SampleDump().substr(0, 40) + JitRecord(2, 5, Pack(uint64_t{0x1000}, uint64_t{1}, line_address, uint32_t{7}, uint32_t{0}) + file + '\0') +
+         JitRecord(0, 6, Pack(uint32_t{42}, uint32_t{42}, uint64_t{0x1000}, uint64_t{0x1000}, uint64_t{4}, uint64_t{1}) + name + '\0' + "\x90\x90\x90\xc3");
+}
+
+TEST(JitDump, LinesOfV8AreWhereTheCodeIs) {
+  auto v8 = ParseJitDump(DumpOfOneFunction("JS:*f a.js:1:1", 0x1042, "a.js")), other = ParseJitDump(DumpOfOneFunction("f", 0x1042, "a.js"));
+  ASSERT_THAT(v8, IsOk());
+  ASSERT_EQ(v8->codes.at(0).lines.size(), 1u);
+  EXPECT_EQ(v8->codes[0].lines[0].address, 0x1002u);
+  EXPECT_EQ(other->codes.at(0).lines.at(0).address, 0x1042u);
+  // A later V8 that does not shift.
+  EXPECT_EQ(ParseJitDump(DumpOfOneFunction("JS:*f a.js:1:1", 0x1002, "a.js"))->codes.at(0).lines.at(0).address, 0x1002u);
+}
+
+TEST(JitDump, LinesOfFilesWithoutANameAreDropped) {
+  for (const std::string file : {"", "Q\xa0\x01", "a\x1b[2J.js"}) {
+    auto dump = ParseJitDump(DumpOfOneFunction("f", 0x1000, file));
+    ASSERT_THAT(dump, IsOk());
+    EXPECT_TRUE(dump->codes.at(0).lines.empty());
+    EXPECT_TRUE(dump->files.empty());
+    EXPECT_EQ(dump->damaged, 0u);
+  }
+}
+
 TEST(JitDump, TruncationAndDamageNeverCrash) {
   std::string whole = SampleDump();
   for (size_t size = 0; size < whole.size(); ++size) (void)ParseJitDump(whole.substr(0, size));
