@@ -243,6 +243,9 @@ class ProgramLoader::Impl {
     if (cgroups_ && cgroups_->unknown()) {
       facts.filter_lines.push_back(absl::StrFormat("filter: %d samples are of a cgroup that the recording does not name; record with --all-cgroups", cgroups_->unknown()));
     }
+    if (program_.spaces.unfollowed()) {
+      facts.filter_lines.push_back(absl::StrFormat("%d mappings are of more processes or files than are followed at a time: addresses in them have no names", program_.spaces.unfollowed()));
+    }
     if (model_) facts.filter_lines.push_back(brbe::Describe(model_->counters()));
     for (const perfdata::EventInfo& event : reader.events()) {
       facts.events.push_back(event.name);

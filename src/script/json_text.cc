@@ -1,5 +1,7 @@
 #include "script/json_text.h"
 
+#include "base/strings.h"
+
 namespace brink::script {
 namespace {
 
@@ -17,6 +19,20 @@ size_t SequenceLength(std::string_view text, size_t at) {
   const unsigned char second = byte(at + 1);
   if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;
   return length;
+}
+
+uint32_t Decode(std::string_view sequence) {
+  uint32_t code = static_cast<unsigned char>(sequence[0]) & (0x7f >> sequence.size());
+  for (size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (static_cast<unsigned char>(sequence[i]) & 0x3f);
+  return code;
+}
+
+// Controls above ASCII and marks of direction: JSON would take them, a terminal would obey them. All are below U+10000.
+bool Obeyed(std::string_view sequence) { return EscapeForTerminal(sequence) != sequence; }
+
+void PutEscape(uint32_t code, TextBuffer* out) {
+  out->Text("\\u");
+  for (uint32_t byte : {code >> 8 & 0xff, code & 0xff}) out->Text({&kHexPairs[2 * byte], 2});
 }
 
 }  // namespace
@@ -37,6 +53,8 @@ void PutJsonString(std::string_view text, TextBuffer* out) {
     } else if (static_cast<unsigned char>(c) < 0x20) {
       out->Text("\\u00");
       out->Text({&kHexPairs[2 * static_cast<unsigned char>(c)], 2});
+    } else if (const uint32_t code = length == 1 ? static_cast<unsigned char>(c) : Decode(text.substr(at, length)); code >= 0x7f && Obeyed(text.substr(at, length))) {
+      PutEscape(code, out);
     } else {
       out->Text(text.substr(at, length));
     }

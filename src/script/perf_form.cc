@@ -1,8 +1,10 @@
 // perf script's text, byte for byte (6.1; newer branch text on request).
+#include <algorithm>
 #include <array>
 
 #include <absl/strings/str_format.h>
 
+#include "base/strings.h"
 #include "script/script.h"
 #include "script/tasks.h"
 
@@ -71,7 +73,7 @@ class PerfForm : public Form {
     const bool chain = event.attr.sample_type & perfdata::kSampleCallchain;
     Start(sample, chain);
     if (fields() & kPeriod) out_.DecRight(sample.period, 10), out_.Char(' ');
-    if (fields() & kEvent) out_.Right(event.name, NameWidth()), out_.Text(": ");
+    if (fields() & kEvent) out_.Right(Shown(event.name), NameWidth()), out_.Text(": ");
     if (fields() & kAddr) out_.HexRight(sample.addr, 16), out_.Char(' ');
     if (fields() & kWeight) out_.DecRight(sample.weight, 16);
     if (fields() & kIp) chain ? PutChain(sample) : PutIp(sample);
@@ -86,10 +88,17 @@ class PerfForm : public Form {
  private:
   uint32_t fields() const { return options_.fields; }
 
+  // Names as perf prints them, unless a terminal would obey them: perf prints those, too. Valid until the next call.
+  std::string_view Shown(std::string_view name) {
+    if (std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; })) return name;
+    shown_ = EscapeForTerminal(name);
+    return shown_;
+  }
+
   void Start(const Sample& sample, bool chain) {
     if (fields() & kComm) {
       // A chain begins on a line of its own, so nothing has to be lined up.
-      out_.Right(tasks_.Comm(sample.tid), chain && fields() & kIp ? 0 : 16);
+      out_.Right(Shown(tasks_.Comm(sample.tid)), chain && fields() & kIp ? 0 : 16);
       out_.Char(' ');
     }
     if ((fields() & kPid) && (fields() & kTid)) {
@@ -129,7 +138,7 @@ class PerfForm : public Form {
 
   void PutSymbol(const Sample& sample, uint64_t address) {
     const std::string* name = symbols_ ? &symbols_->Find(sample, address).symbol : nullptr;
-    out_.Text(!name || name->empty() ? std::string_view("[unknown]") : *name);
+    out_.Text(!name || name->empty() ? std::string_view("[unknown]") : Shown(*name));
   }
 
   void PutIp(const Sample& sample) {
@@ -181,7 +190,7 @@ class PerfForm : public Form {
     static const Symbols::Name kNone;
     const Symbols::Name& name = symbols_ ? symbols_->Find(sample, address) : kNone;
     if (name.symbol.empty()) return out_.Text("[unknown]");
-    out_.Text(name.symbol);
+    out_.Text(Shown(name.symbol));
     out_.Text("+0x");
     out_.Hex(name.offset);
   }
@@ -196,6 +205,7 @@ class PerfForm : public Form {
   Tasks tasks_;
   FlagsCache flags_;
   size_t name_width_ = 0;
+  std::string shown_;
 };
 
 }  // namespace

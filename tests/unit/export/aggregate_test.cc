@@ -182,7 +182,7 @@ TEST_F(AggregateWay, RareRowsMakeRoomAndAreCounted) {
   uint64_t executions = 0, frequent = 0;
   for (const auto& [pair, counts] : kept.branches) {
     executions += counts.fields[aggregate::kCount];
-    if (counts.fields[aggregate::kCount] == kSamples) ++frequent;
+    if (counts.fields[aggregate::kCount] >= kSamples) ++frequent;
   }
   EXPECT_EQ(frequent, kStack.size()) << "nothing of what runs all the time is lost";
   EXPECT_GE(kept.rules.at("rare_dropped"), whole.branch_count() - executions);

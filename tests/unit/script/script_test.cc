@@ -213,11 +213,11 @@ TEST(Json, HasOneObjectASampleWithNullForTheUnknown) {
 TEST(Json, StaysJsonWhateverAThreadCallsItself) {
   UniqueFd fd(memfd_create("text", MFD_CLOEXEC));
   TextBuffer out(fd.get());
-  PutJsonString("a\"\\\x01\xff\xc3\xa9\xed\xa0\x80", &out);
+  PutJsonString("a\"\\\x01\xff\xc3\xa9\xed\xa0\x80\x7f\xc2\x9b\xe2\x80\xae", &out);
   EXPECT_THAT(out.Flush(), IsOk());
   char text[128] = "";
   EXPECT_GT(pread(fd.get(), text, sizeof text, 0), 0);
-  EXPECT_STREQ(text, "\"a\\\"\\\\\\u0001\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\"");
+  EXPECT_STREQ(text, "\"a\\\"\\\\\\u0001\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\\u007f\\u009b\\u202e\"");
 }
 
 TEST(HeaderFacts, AreTextOrOneObject) {
