@@ -86,6 +86,20 @@ class House(unittest.TestCase):
                 for included in re.findall(r"#include [<\"]([^>\"]+)", text(path)):
                     self.assertTrue(included == "linux/types.h" or included.startswith("brink/abi/"), f"{path}: {included}")
 
+    def test_troubleshooting_quotes_what_is_printed(self):
+        # Adjacent literals are one text to the compiler, so they are one here.
+        printed = "\n".join(re.sub(r'"\s*\n\s*"', "", text(f)) for f in self.files if f.startswith("src/"))
+        lines = re.findall(r"^### `(.*)`$", text("docs/troubleshooting.md"), re.M)
+        self.assertGreater(len(lines), 20)
+        missing = [line for line in lines if line not in printed]
+        self.assertEqual(missing, [], "docs/troubleshooting.md quotes what no source prints")
+
+    def test_links_of_the_documents_lead_somewhere(self):
+        for path in (f for f in self.files if f.endswith(".md")):
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(path)):
+                place = os.path.join(ROOT, os.path.dirname(path), target)
+                self.assertTrue(os.path.exists(place), f"{path}: {target}")
+
 
 if __name__ == "__main__":
     unittest.main()
