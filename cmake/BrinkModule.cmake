@@ -2,6 +2,9 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
+if(BRINK_STATIC)
+  include(BrinkStatic)
+endif()
 
 add_library(brink_flags INTERFACE)
 target_compile_options(brink_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)

@@ -10,7 +10,7 @@ class VersionCommand : public Command {
  public:
   const CommandSpec& spec() const override { return spec_; }
   StatusOr<int> Run(const Parsed&) override {
-    std::puts(VersionLine().c_str());
+    std::fputs(VersionText().c_str(), stdout);
     return kDone;
   }
 

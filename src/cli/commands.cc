@@ -96,7 +96,7 @@ int Main(std::span<const std::string> words) {
     return argv.size() < 2 ? kUsage : kDone;
   }
   if (argv[1] == "--version" || argv[1] == "-V") {
-    std::puts(VersionLine().c_str());
+    std::fputs(VersionText().c_str(), stdout);
     return kDone;
   }
   if ((argv[1] == "help" || argv[1] == "man") && argv.size() == 3) {

@@ -43,6 +43,29 @@ std::string LossText(const RecordResult& result) {
   return text;
 }
 
+// What a cause means and what helps, for those that occurred.
+std::string LossHelp(const RecordResult& result) {
+  auto help = [](LossCause cause) -> const char* {
+    switch (cause) {
+      case LossCause::kRingFull: return "the ring was not emptied in time: a larger --ring-size or a lower -F helps";
+      case LossCause::kRingContended: return "samples that interrupted another one: a lower -F helps";
+      case LossCause::kNoBuffer: return "the file was not written in time: more --buffers, a faster disk or a lower -F helps";
+      case LossCause::kWriter: return "the disk was full or the reader of the stream left";
+      case LossCause::kThrottled: return "walking would have cost the target too much: a smaller --depth or -F helps, or --walk-share";
+      case LossCause::kLate: return "the thread came back to its program too late, or elsewhere (a signal), to be walked";
+      case LossCause::kSideBand: return "mappings were read again from /proc: a larger --side-band-pages helps";
+      default: return nullptr;
+    }
+  };
+  std::string text;
+  for (size_t i = 0; i < result.books.lost.size(); ++i) {
+    LossCause cause = static_cast<LossCause>(i);
+    if (result.books.lost[i].records == 0 || !help(cause)) continue;
+    absl::StrAppendFormat(&text, "    %s: %s\n", LossCauseName(cause), help(cause));
+  }
+  return text;
+}
+
 std::string ThreadTable(const RecordResult& result, size_t most) {
   const auto& threads = result.counts.threads;
   if (threads.empty()) return {};
@@ -72,7 +95,7 @@ std::string ReportText(const RecordResult& result, const ReportOptions& options)
   if (!options.pipe) text += " in " + EscapeForTerminal(result.path) + (result.files > 1 ? absl::StrFormat(" (the last of %d files)", result.files) : "");
   text += " ]\n";
   std::string lost = LossText(result);
-  text += lost.empty() ? "  lost: nothing\n" : "  lost: " + lost + "\n";
+  text += lost.empty() ? "  lost: nothing\n" : "  lost: " + lost + "\n" + LossHelp(result);
   if (result.disk_was_full) text += "  the disk was full for a time; if feature sections are missing: brink report --repair\n";
   if (result.books.tasks_lost) text += "  not followed (task set full): " + Grouped(result.books.tasks_lost) + " processes\n";
   if (result.books.without_stack) text += "  samples without a branch stack: " + Grouped(result.books.without_stack) + "\n";

@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""The packages: what is in them, that they install, upgrade and leave nothing behind, that their bytes are the same twice.
+
+With BRINK_LONG=1 also the tarball, a Debian root made by debootstrap, and two whole builds compared."""
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+SOURCE, BUILD = sys.argv[1:3]
+PACKAGE = os.path.join(SOURCE, "tools/package")
+LONG = bool(os.environ.get("BRINK_LONG"))
+ROOT_ONLY = unittest.skipUnless(os.geteuid() == 0, "needs root: dpkg and chroot")
+
+
+def run(*words, **more):
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **more)
+    if done.returncode:
+        raise AssertionError(f"{words}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="brink-package-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.deb = cls.make("deb", "one")
+
+    @classmethod
+    def make(cls, form, folder):
+        out = os.path.join(cls.folder, folder)
+        return run(PACKAGE, form, "--build", BUILD, "--out", out).split()[-1]
+
+    def test_the_deb_holds_program_manual_completions_and_documents(self):
+        listing = run("dpkg-deb", "--contents", self.deb)
+        paths = {line.split()[5].lstrip(".") for line in listing.splitlines()}
+        for path in ("/usr/bin/brink", "/usr/share/doc/brink/copyright", "/usr/share/doc/brink/README.md", "/usr/share/doc/brink/examples/daemonset.yaml",
+                     "/usr/share/doc/brink/docs/pipeline.md"):
+            self.assertIn(path, paths)
+        if shutil.which("scdoc"):
+            commands = run(os.path.join(BUILD, "brink"), "--version").rpartition("commands: ")[2].split()
+            self.assertGreater(len(commands), 10)
+            for command in commands:
+                self.assertIn(f"/usr/share/man/man1/brink-{command}.1", paths)
+            for path in ("/usr/share/man/man1/brink.1", "/usr/share/bash-completion/completions/brink", "/usr/share/zsh/site-functions/_brink",
+                         "/usr/share/fish/vendor_completions.d/brink.fish"):
+                self.assertIn(path, paths)
+        owners = {line.split()[1] for line in listing.splitlines()}
+        self.assertEqual(owners, {"root/root"})
+        control = run("dpkg-deb", "--field", self.deb)
+        for package in ("libc6", "libbpf1", "libdw1", "libzydis4.0"):
+            self.assertRegex(control, rf"(?m)^Depends:.*\b{re.escape(package)}\b")
+
+    def test_the_same_bytes_twice(self):
+        for form, first in (("deb", self.deb), ("sbom", None), ("oci", None)):
+            first = first or self.make(form, "one")
+            with open(first, "rb") as one, open(self.make(form, "two"), "rb") as two:
+                self.assertEqual(hashlib.sha256(one.read()).digest(), hashlib.sha256(two.read()).digest(), form)
+
+    @ROOT_ONLY
+    def test_install_upgrade_and_purge_leave_nothing(self):
+        root = os.path.join(self.folder, "root")
+        admin = os.path.join(root, "var/lib/dpkg")
+        for folder in ("info", "updates", "triggers"):
+            os.makedirs(os.path.join(admin, folder))
+        for name in ("status", "available"):
+            open(os.path.join(admin, name), "w", encoding="ascii").close()
+
+        def files():
+            return {os.path.join(path, name) for path, _, names in os.walk(root) for name in names if not path.startswith(admin)}
+
+        def dpkg(*words):
+            # The scratch root has no other packages, so nothing that brink depends on.
+            run("dpkg", "--force-depends", f"--instdir={root}", f"--admindir={admin}", "--log=/dev/null", *words)
+
+        before = files()
+        dpkg("--install", self.deb)
+        installed = files()
+        self.assertIn(os.path.join(root, "usr/bin/brink"), installed)
+        self.assertEqual(run(os.path.join(root, "usr/bin/brink"), "--version").splitlines()[0], run(os.path.join(BUILD, "brink"), "--version").splitlines()[0])
+        # The next version: the same content under a higher number, with one file less.
+        work = os.path.join(self.folder, "next")
+        run("dpkg-deb", "--raw-extract", self.deb, work)
+        os.unlink(os.path.join(work, "usr/share/doc/brink/README.md"))
+        control = os.path.join(work, "DEBIAN/control")
+        with open(control, encoding="utf-8") as file:
+            text = file.read()
+        with open(control, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^Version: .*$", "Version: 99.0", text))
+        newer = os.path.join(self.folder, "newer.deb")
+        run("dpkg-deb", "--root-owner-group", "-Znone", "--build", work, newer)
+        dpkg("--install", newer)
+        self.assertEqual(installed - files(), {os.path.join(root, "usr/share/doc/brink/README.md")})
+        self.assertEqual(files() - installed, set())
+        dpkg("--remove", "brink")
+        dpkg("--purge", "brink")
+        self.assertEqual(files(), before)
+
+    def test_sbom_names_every_library(self):
+        with open(self.make("sbom", "sbom"), encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertEqual(document["spdxVersion"], "SPDX-2.3")
+        names = {package["name"] for package in document["packages"]}
+        self.assertLessEqual({"brink", "libc6", "libbpf1", "libdw1", "libelf1", "libzydis4.0", "libzstd1", "nlohmann-json3-dev"}, names)
+        ids = {package["SPDXID"] for package in document["packages"]}
+        self.assertEqual({r["relatedSpdxElement"] for r in document["relationships"]}, ids)
+        self.assertEqual(len(ids), len(document["packages"]))
+        for package in document["packages"]:
+            self.assertTrue(package["versionInfo"])
+        build_id = re.search(r"^build-id: (\w+)$", run(os.path.join(BUILD, "brink"), "--version"), re.M).group(1)
+        self.assertIn(build_id, run("readelf", "-n", os.path.join(BUILD, "brink")))
+        self.assertIn(build_id, document["packages"][0]["sourceInfo"])
+
+    def test_the_image_is_whole_and_runs(self):
+        with tarfile.open(self.make("oci", "oci")) as archive:
+            blobs = {m.name: archive.extractfile(m).read() for m in archive if m.isreg()}
+
+        def blob(described):
+            data = blobs["blobs/" + described["digest"].replace(":", "/")]
+            self.assertEqual("sha256:" + hashlib.sha256(data).hexdigest(), described["digest"])
+            self.assertEqual(len(data), described["size"])
+            return data
+
+        manifest = json.loads(blob(json.loads(blobs["index.json"])["manifests"][0]))
+        config = json.loads(blob(manifest["config"]))
+        layer = gzip.decompress(blob(manifest["layers"][0]))
+        self.assertEqual(config["rootfs"]["diff_ids"], ["sha256:" + hashlib.sha256(layer).hexdigest()])
+        self.assertEqual(config["config"]["Entrypoint"], ["/usr/bin/brink"])
+        if os.geteuid() != 0:
+            self.skipTest("needs root: chroot")
+        root = os.path.join(self.folder, "image")
+        with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+            archive.extractall(root)
+        self.assertEqual(run("chroot", root, "/usr/bin/brink", "--version"), run(os.path.join(BUILD, "brink"), "--version"))
+
+    def test_the_daemonset_asks_for_what_recording_needs_and_no_more(self):
+        with open(os.path.join(SOURCE, "packaging/daemonset.yaml"), encoding="utf-8") as file:
+            text = file.read()
+        asked = set(re.findall(r"^ {16}- ([A-Z_]+)", text, re.M))
+        with open(os.path.join(SOURCE, "src/kernel/privileges.cc"), encoding="utf-8") as file:
+            known = set(re.findall(r"CAP_([A-Z_]+)", file.read()))
+        self.assertLessEqual({"BPF", "PERFMON"}, asked)
+        self.assertLessEqual(asked, known)
+        self.assertNotIn("privileged", re.sub(r"#.*", "", text))
+        # The command is one that this brink accepts: all but the file's place, which is the node's.
+        args = [word.strip('" ') for word in re.search(r"args: \[(.*)\]", text).group(1).split(",")]
+        self.assertEqual(args[0], "record")
+        args[args.index("-o") + 1] = "/no/such/folder/brink.data"
+        done = subprocess.run([os.path.join(BUILD, "brink"), *args, "--source", "none"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, "/no/such/folder" in done.stderr), (1, True), done.stderr)
+
+    @unittest.skipUnless(LONG, "a build of its own: BRINK_LONG=1")
+    def test_the_tarball_runs_with_its_own_libraries(self):
+        with tarfile.open(self.make("tarball", "tarball")) as archive:
+            archive.extractall(os.path.join(self.folder, "unpacked"))
+        (top,) = os.listdir(os.path.join(self.folder, "unpacked"))
+        program = os.path.join(self.folder, "unpacked", top, "bin/brink")
+        foreign = [line for line in run("ldd", program).splitlines() if not re.search(r"vdso|ld-linux|/lib(c|m)\.so|" + re.escape(self.folder), line)]
+        self.assertEqual(foreign, [])
+        self.assertIn("brink ", run(program, "--version"))
+
+    @unittest.skipUnless(LONG and shutil.which("debootstrap"), "needs BRINK_LONG=1 and debootstrap")
+    @ROOT_ONLY
+    def test_apt_installs_it_in_a_fresh_debian(self):
+        root = os.path.join(self.folder, "debian")
+        run("debootstrap", "--variant=minbase", "bookworm", root)
+        shutil.copy(self.deb, os.path.join(root, "tmp/brink.deb"))
+        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        run("chroot", root, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "/tmp/brink.deb", env=quiet)
+        self.assertIn("brink ", run("chroot", root, "brink", "--version"))
+        run("chroot", root, "apt-get", "install", "-y", "-qq", "--reinstall", "/tmp/brink.deb", env=quiet)
+        run("chroot", root, "apt-get", "purge", "-y", "-qq", "brink", env=quiet)
+        self.assertFalse(os.path.exists(os.path.join(root, "usr/bin/brink")))
+        self.assertFalse(os.path.exists(os.path.join(root, "usr/share/doc/brink")))
+
+    @unittest.skipUnless(LONG, "two builds: BRINK_LONG=1")
+    def test_two_builds_in_two_folders_are_the_same(self):
+        self.assertIn("reproducible", run(PACKAGE, "check-reproducible", "--build", BUILD))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])
