@@ -1,5 +1,6 @@
 #include "base/signals.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -24,6 +25,11 @@ RunSignals::~RunSignals() {
 int RunSignals::Next() {
   signalfd_siginfo info;
   return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+int RunSignals::Wait(int milliseconds) {
+  struct pollfd wait = {fd_.get(), POLLIN, 0};
+  return poll(&wait, 1, milliseconds) > 0 ? Next() : 0;
 }
 
 }  // namespace brink

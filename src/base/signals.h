@@ -20,6 +20,8 @@ class RunSignals {
   int fd() const { return fd_.get(); }
   // The next signal that came; 0: none.
   int Next();
+  // The next one within so many milliseconds; 0: none.
+  int Wait(int milliseconds);
 
  private:
   sigset_t set_, before_;

@@ -1,10 +1,8 @@
 #include "latency/busy.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/signals.h"
 #include "latency/blame_session.h"
 #include "latency/clock.h"
 #include "latency/cpu_set.h"
@@ -133,12 +132,10 @@ class BusyThread {
 };
 
 // Until the duration or a signal.
-std::string Wait(int64_t duration_ns, int signals, BlameSession* blame) {
+std::string Wait(int64_t duration_ns, RunSignals& signals, BlameSession* blame) {
   int64_t end = NowNs(CLOCK_MONOTONIC) + duration_ns;
   while (true) {
-    struct pollfd wait = {signals, POLLIN, 0};
-    struct signalfd_siginfo taken;  // read, or it would end us when the mask is put back
-    if (::poll(&wait, 1, 10) > 0 && ::read(signals, &taken, sizeof taken) > 0) return "signal";
+    if (signals.Wait(10)) return "signal";
     if (blame) blame->Tick();
     if (NowNs(CLOCK_MONOTONIC) >= end) return "duration";
   }
@@ -155,11 +152,7 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
   if (options.blame) {
     ASSIGN_OR_RETURN(blame, BlameSession::Start({.limit_ns = options.limit_ns}));
   }
-  sigset_t set, old;
-  sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
-  ::pthread_sigmask(SIG_BLOCK, &set, &old);
-  UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  RunSignals signals({SIGINT, SIGTERM, SIGHUP});
   double ns_per_tick = NsPerTick();
   std::atomic<bool> stop{false};
   Document document;
@@ -172,10 +165,9 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
   std::vector<std::unique_ptr<BusyThread>> threads;
   for (int cpu : cpus) threads.push_back(std::make_unique<BusyThread>(options, cpu, ns_per_tick, blame.get(), &stop));
   for (auto& thread : threads) thread->Start();
-  result.ended_by = Wait(options.duration_ns, signals.get(), blame.get());
+  result.ended_by = Wait(options.duration_ns, signals, blame.get());
   stop = true;
   for (auto& thread : threads) thread->Join();
-  ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
   result.elapsed_ns = NowNs(CLOCK_MONOTONIC) - result.start_mono_ns;
   result.end_wall_ns = NowNs(CLOCK_REALTIME);
   for (size_t i = 0; i < threads.size(); ++i) {

@@ -1,17 +1,16 @@
 #include "latency/runner.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include <absl/strings/str_format.h>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "latency/clock.h"
 #include "latency/cyclic_text.h"
@@ -31,35 +30,6 @@ double CpuSeconds() {
 }
 
 void Warn(const std::string& text) { std::fprintf(stderr, "WARN: %s\n", text.c_str()); }
-
-// The signals of a run, taken over from their default action for its time.
-class RunSignals {
- public:
-  RunSignals() {
-    sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set_, &old_);
-    fd_.Reset(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~RunSignals() {
-    // One that comes too late for an answer must not kill us.
-    ::signal(SIGUSR1, SIG_IGN);
-    ::signal(SIGUSR2, SIG_IGN);
-    ::pthread_sigmask(SIG_SETMASK, &old_, nullptr);
-  }
-
-  // The next signal within a tick; 0 none.
-  int Wait() {
-    struct pollfd wait = {fd_.get(), POLLIN, 0};
-    if (::poll(&wait, 1, kTickMs) <= 0) return 0;
-    struct signalfd_siginfo info;
-    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t set_, old_;
-  UniqueFd fd_;
-};
 
 void PinSelf(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
@@ -256,7 +226,7 @@ void Measurement::PrintVerbose() {
 
 void Measurement::Watch(RunSignals& signals) {
   while (!state_.stop.load()) {
-    int signal = signals.Wait();
+    int signal = signals.Wait(kTickMs);
     if (signal == SIGUSR1) {
       std::fputs(StatusBlock(StatusLines()).c_str(), stderr);
     } else if (signal == SIGUSR2) {
@@ -308,7 +278,10 @@ Result Measurement::Collect(const std::string& command_line) {
 }
 
 StatusOr<Result> Measurement::Run(const std::string& command_line) {
-  RunSignals signals;
+  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+  // One that comes too late for an answer must not kill us.
+  ::signal(SIGUSR1, SIG_IGN);
+  ::signal(SIGUSR2, SIG_IGN);
   InstallKickSignal();
   RETURN_IF_ERROR(Prepare());
   RETURN_IF_ERROR(StartThreads());

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "container/resolver.h"
@@ -48,18 +48,12 @@ class Watch {
   explicit Watch(const WatchOptions& options) : options_(options) {}
 
   StatusOr<Document> Run() {
-    sigset_t set, old;
-    sigemptyset(&set);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set, &old);
-    UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    StatusOr<Document> document = Observe(signals.get());
-    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    return document;
+    RunSignals signals({SIGINT, SIGTERM, SIGHUP});
+    return Observe(signals);
   }
 
  private:
-  StatusOr<Document> Observe(int signals) {
+  StatusOr<Document> Observe(RunSignals& signals) {
     BpfOptions bpf;
     bpf.watch.watch = options_.all ? BRINK_LAT_WATCH_ALL : BRINK_LAT_WATCH_SET;
     bpf.watch.watch_limit = static_cast<uint64_t>(options_.limit_ns);
@@ -72,12 +66,11 @@ class Watch {
     double cpu = CpuSeconds();
     std::string why;
     while (why.empty()) {
-      struct pollfd wait[2] = {{signals, POLLIN, 0}, {ring_buffer__epoll_fd(ring_), POLLIN, 0}};
+      struct pollfd wait[2] = {{signals.fd(), POLLIN, 0}, {ring_buffer__epoll_fd(ring_), POLLIN, 0}};
       ::poll(wait, 2, 50);
       ring_buffer__consume(ring_);
       int64_t now = NowNs(CLOCK_MONOTONIC);
-      struct signalfd_siginfo taken;  // read, or it would end us when the mask is put back
-      if (wait[0].revents && ::read(signals, &taken, sizeof taken) > 0) why = "signal";
+      if (signals.Next()) why = "signal";
       else if (options_.duration_ns && now - start >= options_.duration_ns) why = "duration";
       else if (!options_.container.empty()) RETURN_IF_ERROR(Choose());
       else if (!options_.all && Gone()) why = "exit";

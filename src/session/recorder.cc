@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/signals.h"
 #include "session/event_source.h"
 #include "session/filter_consumer.h"
 
@@ -20,36 +20,6 @@ namespace {
 
 constexpr uint64_t kTickNs = 1'000'000'000;
 constexpr uint64_t kGraceNs = 3'000'000'000;  // from SIGTERM to SIGKILL of a command that does not end
-
-// Blocks the signals that a recording answers for as long as it lives, and makes them readable.
-class SignalSet {
- public:
-  SignalSet() {
-    sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    // A closed pipe is an error of write, not the end of brink.
-    old_pipe_ = signal(SIGPIPE, SIG_IGN);
-    fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~SignalSet() {
-    while (Next() != 0) {
-    }
-    signal(SIGPIPE, old_pipe_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  int fd() const { return fd_.get(); }
-  // The next pending signal, 0: none.
-  int Next() {
-    signalfd_siginfo info;
-    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t set_, before_;
-  sighandler_t old_pipe_;
-  UniqueFd fd_;
-};
 
 CpuTime OwnTime() {
   rusage usage = {};
@@ -66,7 +36,7 @@ int StatusOf(int wait_status) {
 // The loop between Arm and Stop.
 class Loop {
  public:
-  Loop(const RecordSpec& spec, Session& session, FileConsumer& file, SignalSet& signals, int wake_fd, std::atomic<bool>& size_limit,
+  Loop(const RecordSpec& spec, Session& session, FileConsumer& file, RunSignals& signals, int wake_fd, std::atomic<bool>& size_limit,
        std::atomic<bool>& rotate)
       : spec_(spec), session_(session), file_(file), signals_(signals), wake_fd_(wake_fd), size_limit_(size_limit), rotate_(rotate) {}
 
@@ -80,7 +50,7 @@ class Loop {
   const RecordSpec& spec_;
   Session& session_;
   FileConsumer& file_;
-  SignalSet& signals_;
+  RunSignals& signals_;
   int wake_fd_;
   std::atomic<bool>&size_limit_, &rotate_;
   Status enable_status_;
@@ -237,7 +207,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   spec.session.enable = !spec.delay_ns && !spec.replay_count;
   spec.session.command_stdout_to_stderr = spec.file.pipe && !spec.open_sink;
   const CpuTime own_before = OwnTime();
-  SignalSet signals;
+  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   std::atomic<bool> size_limit{false}, rotate{false};

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "top/live.h"
 #include "top/recorder_child.h"
@@ -25,34 +25,9 @@ constexpr auto kFirstPicture = std::chrono::milliseconds(300);
 
 using Clock = std::chrono::steady_clock;
 
-// The signals that the loop answers, as a file; blocked before any thread is made.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~Signals() {
-    while (Next() != 0) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  int fd() const { return fd_.get(); }
-  int Next() {
-    signalfd_siginfo info;
-    return read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t set_, before_;
-  UniqueFd fd_;
-};
-
 class Loop {
  public:
-  Loop(const TopSpec& spec, Terminal& terminal, Live& live, RecorderChild* recorder, Signals& signals)
+  Loop(const TopSpec& spec, Terminal& terminal, Live& live, RecorderChild* recorder, RunSignals& signals)
       : spec_(spec), terminal_(terminal), live_(live), recorder_(recorder), signals_(signals), view_(&live) {}
 
   // Ok: the user ended it. An error: nothing was ever recorded, and why.
@@ -69,7 +44,7 @@ class Loop {
   Terminal& terminal_;
   Live& live_;
   RecorderChild* recorder_;
-  Signals& signals_;
+  RunSignals& signals_;
   View view_;
   KeyReader keys_;
   std::string message_;
@@ -175,7 +150,7 @@ StatusOr<TopResult> Run(const TopSpec& spec) {
   if (!isatty(STDOUT_FILENO)) return FailedPrecondition("needs a terminal; brink record and brink report do the same for files and pipes");
   if (path == "-") RETURN_IF_ERROR(KeyboardFromTerminal(&path));
   if (!isatty(STDIN_FILENO)) return FailedPrecondition("needs a terminal for its keys");
-  Signals signals;
+  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
   std::unique_ptr<RecorderChild> recorder;
   if (!spec.record.empty()) {
     ASSIGN_OR_RETURN(recorder, RecorderChild::Start(spec.record));

@@ -122,10 +122,11 @@ class Guest:
                               preexec_fn=_end_with_us) as qemu, \
                 open(result, "rb") as reader:
             try:
-                ended = False
+                ended, stops = False, 0
                 while not ended and not self._over(qemu.pid, begin):
                     ended = qemu.poll() is not None
                     text += reader.read().decode(errors="replace").replace("\r", "")
+                    stops = _stop_as_asked(qemu, text, stops)
                     shown = self._show(text, shown)
                     time.sleep(0 if ended else 0.05)
             finally:
@@ -134,7 +135,8 @@ class Guest:
             said = qemu.stdout.read().decode(errors="replace")
         answer = re.search(r"^RESULT (\d+)$", text, re.M)
         if answer:
-            return int(answer.group(1)), text[_begin(text):answer.start()].rstrip("\n") + "\n"
+            said = re.sub(_STOP, "", text[_begin(text):answer.start()])
+            return int(answer.group(1)), said.rstrip("\n") + "\n"
         why = "the guest ended without an answer" if ended else f"no answer in {self.timeout} s of CPU time"
         print(f"vm: {self.kernel['name']}: {why}; qemu said: {said.strip() or 'nothing'}; its console ended with",
               file=sys.stderr)
@@ -159,6 +161,21 @@ def _end_with_us():
     """A killed lane must not leave its guest running: nothing would ever end it."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+# A test that wants its machine stopped writes this to $BRINK_VM_HOST, with the milliseconds.
+_STOP = re.compile(r"HOST STOP (\d{1,3})\n")
+
+
+def _stop_as_asked(qemu, text, done):
+    """Stops the emulator by its pid once for each request that is new; returns how many there have been."""
+    asked = _STOP.findall(text)
+    for milliseconds in asked[done:]:
+        if qemu.poll() is None:
+            os.kill(qemu.pid, signal.SIGSTOP)
+            time.sleep(int(milliseconds) / 1000)
+            os.kill(qemu.pid, signal.SIGCONT)
+    return len(asked)
 
 
 def _begin(text):

@@ -119,6 +119,7 @@ class Root:
     def finish(self, result_tty, run, env):
         self.write("init", _INIT.replace("RESULT_TTY", result_tty), 0o755)
         self.write("vm/run", run, 0o755)
+        env = {"BRINK_VM_HOST": result_tty, **env}
         self.write("vm/env", "".join(f"export {k}={_quote(v)}\n" for k, v in env.items()))
 
 

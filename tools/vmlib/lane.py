@@ -94,6 +94,7 @@ def run(name, build):
     if "lbr" in lane:
         lbr.attach(made, lane["lbr"], lane.get("params", ""))
     made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
+    made.files += [os.path.join(build, path) for path in lane.get("files", [])]
     script = [_RUNNER, "export BRINK_EMULATED=1"]  # tests with large sets take small ones
     chosen = _chosen(lane, build)
     if not chosen:
