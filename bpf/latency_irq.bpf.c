@@ -13,6 +13,19 @@ lat_inline int irq_enter(void)
 	return 0;
 }
 
+/* The timer's interrupt, which should come at least once a period of the measuring threads. */
+lat_inline int timer_enter(void)
+{
+	struct brink_lat_cpu *cpu = lat_cpu();
+
+	if (cpu) {
+		cpu->irq_start = bpf_ktime_get_ns();
+		cpu->timer_before = cpu->timer_last;
+		cpu->timer_last = cpu->irq_start;
+	}
+	return 0;
+}
+
 lat_inline int irq_exit(__u32 id)
 {
 	struct brink_lat_cpu *cpu = lat_cpu();
@@ -31,8 +44,8 @@ SEC("?tp_btf/local_timer_entry")
 int lat_local_timer_entry(void *ctx)
 {
 	if (lat_cfg.snapshots)
-		lat_take_snapshot(0);
-	return irq_enter();
+		lat_take_irq_snapshot();
+	return timer_enter();
 }
 
 #define LAT_VECTOR(name, id)						\
@@ -60,14 +73,11 @@ LAT_VECTOR(irq_work, BRINK_LAT_VEC_IRQ_WORK)
 SEC("?tp_btf/hrtimer_expire_entry")
 int lat_hrtimer_expire_entry(void *ctx)
 {
-	struct brink_lat_cpu *cpu;
-
-	if (lat_cfg.snapshots && !lat_cfg.irq_vectors)
-		lat_take_snapshot(0);
-	cpu = lat_cpu();
-	if (cpu && !lat_cfg.irq_vectors)
-		cpu->irq_start = bpf_ktime_get_ns();
-	return 0;
+	if (lat_cfg.irq_vectors)
+		return 0;
+	if (lat_cfg.snapshots)
+		lat_take_irq_snapshot();
+	return timer_enter();
 }
 
 SEC("?tp_btf/hrtimer_expire_exit")
@@ -90,6 +100,47 @@ SEC("?tp_btf/irq_handler_exit")
 int BPF_PROG(lat_irq_handler_exit, int irq)
 {
 	return irq_exit(BRINK_LAT_VEC_DEVICE + irq);
+}
+
+/* Who interrupts whom: logged by the CPU that sends. */
+lat_inline int log_ipi(__u32 target, __u64 function)
+{
+	struct brink_lat_cpu *cpu = lat_cpu();
+	__u64 now = bpf_ktime_get_ns();
+	struct brink_lat_event *event;
+
+	if (!cpu)
+		return 0;
+	event = lat_log_irq(cpu, BRINK_LAT_IPI, target, now, now);
+	event->work = function;
+	event->aux = bpf_get_current_pid_tgid();
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	return 0;
+}
+
+SEC("?tp_btf/ipi_send_cpu")
+int BPF_PROG(lat_ipi_send_cpu, unsigned int target, unsigned long callsite, void *callback)
+{
+	return log_ipi(target, callback ? (__u64)callback : callsite);
+}
+
+SEC("?tp_btf/ipi_send_cpumask")
+int BPF_PROG(lat_ipi_send_cpumask, const void *mask, unsigned long callsite, void *callback)
+{
+	return log_ipi(BRINK_LAT_IPI_MANY, callback ? (__u64)callback : callsite);
+}
+
+/* arm64: one pair of tracepoints for every kind. */
+SEC("?tp_btf/ipi_entry")
+int lat_ipi_entry(void *ctx)
+{
+	return irq_enter();
+}
+
+SEC("?tp_btf/ipi_exit")
+int lat_ipi_exit(void *ctx)
+{
+	return irq_exit(BRINK_LAT_VEC_IPI);
 }
 
 SEC("?tp_btf/softirq_entry")

@@ -29,6 +29,17 @@ int BPF_PROG(lat_sched_waking, struct task_struct *task)
 	return 0;
 }
 
+/* The wake-up has reached its CPU's queue: by an interrupt to it where another CPU woke the thread. */
+SEC("?tp_btf/sched_wakeup")
+int BPF_PROG(lat_sched_wakeup, struct task_struct *task)
+{
+	struct brink_lat_slot *slot = lat_slot_of(task->pid);
+
+	if (slot && slot->waking && !slot->woken)
+		slot->woken = bpf_ktime_get_ns();
+	return 0;
+}
+
 lat_inline void lat_switched_out(struct brink_lat_slot *slot, __u64 now, unsigned int state)
 {
 	slot->out = now;
@@ -87,7 +98,7 @@ int BPF_PROG(lat_sched_switch, _Bool preempt, struct task_struct *prev, struct t
 	__u64 now;
 
 	if (lat_cfg.snapshots)
-		lat_take_snapshot(1);
+		lat_take_snapshot(LAT_SNAPSHOT_SWITCH);
 	cpu = lat_cpu();
 	if (!cpu)
 		return 0;

@@ -188,7 +188,7 @@ int BPF_PROG(lat_watch_waking, struct task_struct *task)
 
 lat_inline void watched_in(void *ctx, struct task_struct *task, __u64 now)
 {
-	struct brink_lat_cpu *cpu;
+	struct brink_lat_cpu *cpu = lat_cpu();
 	struct brink_lat_watch_stat *stat, first = {};
 	struct watch_task *state;
 	__u32 key = task->pid, bucket;
@@ -216,10 +216,13 @@ lat_inline void watched_in(void *ctx, struct task_struct *task, __u64 now)
 			stat->max = latency;
 	}
 	if (latency > lat_cfg.watch_limit) {
-		cpu = lat_cpu();
 		if (cpu)
 			lat_capture(ctx, cpu, BRINK_LAT_AT_SWITCH, now);
 		send_spike(BRINK_LAT_SPIKE_WAKE, task, state, state->waking, now, 0);
+	} else if (cpu && now - cpu->normal_last > BRINK_LAT_NORMAL_NS) {
+		cpu->normal_last = now;
+		lat_capture(ctx, cpu, BRINK_LAT_AT_SWITCH, now);
+		send_spike(BRINK_LAT_SPIKE_NORMAL, task, state, state->waking, now, 0);
 	}
 	state->waking = 0;
 }

@@ -43,15 +43,30 @@ struct {
 	__type(value, __u32);
 } lat_threads SEC(".maps") __weak;
 
-/* Branches before the interrupt (even) and the switch (odd) that this CPU handled last. */
-__weak struct brink_snapshot_slot lat_snapshots[2 * BRINK_SNAPSHOT_CPUS] = {};
+/*
+ * Branches before the switch that this CPU made last (0) and before its last two timer interrupts (1 and 2, in turn): the
+ * one before a late interrupt shows what ran when interrupts still came.
+ */
+#define LAT_SNAPSHOTS 4
+#define LAT_SNAPSHOT_SWITCH 0
+__weak struct brink_snapshot_slot lat_snapshots[LAT_SNAPSHOTS * BRINK_SNAPSHOT_CPUS] = {};
+__weak __u32 lat_turns[BRINK_SNAPSHOT_CPUS] = {};
 
 #define lat_inline static inline __attribute__((always_inline))
 
 /* First thing in a program: every call and branch before the helper pushes an entry out. */
 lat_inline void lat_take_snapshot(__u32 which)
 {
-	struct brink_snapshot_slot *slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * 2 + which];
+	struct brink_snapshot_slot *slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * LAT_SNAPSHOTS + which];
+
+	slot->bytes = bpf_get_branch_snapshot(slot->entries, sizeof(slot->entries), 0);
+}
+
+lat_inline void lat_take_irq_snapshot(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1);
+	__u32 turn = ++lat_turns[cpu] & 1;
+	struct brink_snapshot_slot *slot = &lat_snapshots[cpu * LAT_SNAPSHOTS + 1 + turn];
 
 	slot->bytes = bpf_get_branch_snapshot(slot->entries, sizeof(slot->entries), 0);
 }
@@ -94,7 +109,7 @@ lat_inline struct brink_lat_event *lat_append(struct brink_lat_cpu *cpu, __u32 k
 
 /* Interrupts: one that follows its like within 50 us, with at most two others logged between, joins it. */
 #define LAT_JOIN_NS 50000
-lat_inline void lat_log_irq(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u64 start, __u64 end)
+lat_inline struct brink_lat_event *lat_log_irq(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u64 start, __u64 end)
 {
 	struct brink_lat_event *event;
 	__u32 back;
@@ -106,18 +121,36 @@ lat_inline void lat_log_irq(struct brink_lat_cpu *cpu, __u32 kind, __u32 id, __u
 		event->end = end;
 		event->busy += end - start;
 		event->count++;
-		return;
+		return event;
 	}
-	lat_append(cpu, kind, id, start, end);
+	return lat_append(cpu, kind, id, start, end);
+}
+
+/* Number of entries copied, or the helper's error. */
+lat_inline __s32 lat_copy_branches(struct brink_branch *to, __u32 which)
+{
+	struct brink_snapshot_slot *slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * LAT_SNAPSHOTS + (which & (LAT_SNAPSHOTS - 1))];
+	__u32 i, nr;
+
+	if (slot->bytes < 0)
+		return slot->bytes;
+	nr = (__u64)slot->bytes / sizeof(struct brink_branch);
+	if (nr > BRINK_MAX_HW_BRANCHES)
+		nr = BRINK_MAX_HW_BRANCHES;
+	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr)
+			break;
+		to[i] = slot->entries[i];
+	}
+	return nr;
 }
 
 /* The current task, which was interrupted (AT_WAKING) or gives way (AT_SWITCH). */
 lat_inline void lat_capture(void *ctx, struct brink_lat_cpu *cpu, __u32 at, __u64 now)
 {
 	struct brink_lat_capture *capture = &cpu->capture[at];
-	struct brink_snapshot_slot *slot;
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 i, nr;
+	__u32 turn;
 
 	capture->when = now;
 	capture->tid = id;
@@ -127,22 +160,17 @@ lat_inline void lat_capture(void *ctx, struct brink_lat_cpu *cpu, __u32 at, __u6
 	capture->kernel_bytes = bpf_get_stack(ctx, capture->kernel_stack, sizeof(capture->kernel_stack), 0);
 	capture->user_bytes = capture->tgid ? bpf_get_stack(ctx, capture->user_stack, sizeof(capture->user_stack), BPF_F_USER_STACK) : 0;
 	capture->branches = 0;
+	capture->previous_branches = 0;
+	capture->previous_when = cpu->timer_before;
 	if (!lat_cfg.snapshots)
 		return;
-	slot = &lat_snapshots[(bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)) * 2 + at];
-	if (slot->bytes < 0) {
-		capture->branches = slot->bytes;
+	if (at == BRINK_LAT_AT_SWITCH) {
+		capture->branches = lat_copy_branches(capture->entries, LAT_SNAPSHOT_SWITCH);
 		return;
 	}
-	nr = (__u64)slot->bytes / sizeof(struct brink_branch);
-	if (nr > BRINK_MAX_HW_BRANCHES)
-		nr = BRINK_MAX_HW_BRANCHES;
-	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
-		if (i >= nr)
-			break;
-		capture->entries[i] = slot->entries[i];
-	}
-	capture->branches = nr;
+	turn = lat_turns[bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)] & 1;
+	capture->branches = lat_copy_branches(capture->entries, 1 + turn);
+	capture->previous_branches = lat_copy_branches(capture->previous, 2 - turn);
 }
 
 #endif /* BRINK_BPF_LIB_LATENCY_H_ */

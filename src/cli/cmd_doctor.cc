@@ -58,6 +58,7 @@ class DoctorCommand : public Command {
     FeatureSet features = ProbeFeatures({.overrides = overrides});
     DoctorReport report{.features = features, .version = VersionLine(), .took_ns = Now(CLOCK_MONOTONIC) - begin,
                         .realtime_ns = realtime, .monotonic_ns = begin};
+    report.tracepoints = ProbeTracepoints(features, LatencyTracepoints());
     if (calibrate_) report.burnt = MeasureBurnt(features);
     std::string text = json_ ? DoctorJson(report) : DoctorText(report, verbose_);
     RETURN_IF_ERROR(Put(text));

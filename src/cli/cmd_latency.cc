@@ -73,6 +73,7 @@ class LatencyCommand : public Command {
     if (blame) {
       document.spikes = blame->TakeReports();
       document.tail_paths = FoldPaths(document.spikes);
+      document.path_diff = DiffPaths(document.spikes, blame->normal_paths());
       for (std::string& notice : blame->Notices()) document.result.notices.push_back(std::move(notice));
     }
     RETURN_IF_ERROR(Write(config, document));
@@ -88,6 +89,7 @@ class LatencyCommand : public Command {
     ASSIGN_OR_RETURN(actions_, latency::ThresholdActions::Parse(outputs_.on_threshold));
     latency::BlameOptions options;
     options.limit_ns = outputs_.blame_above_ns;
+    options.beat_ns = static_cast<int64_t>(outputs_.heartbeat_ns);
     options.on_spike = [this](const latency::SpikeReport& spike) { actions_.Run(spike); };
     ASSIGN_OR_RETURN(auto blame, latency::BlameSession::Start(options));
     latency::BlameSession* session = blame.get();
@@ -120,6 +122,7 @@ class LatencyCommand : public Command {
     }
     if (!config.json.empty()) RETURN_IF_ERROR(WriteFile(config.json, CyclicJson(document.result, config, 0)));
     if (!outputs_.save.empty()) RETURN_IF_ERROR(WriteFile(outputs_.save, ResultJson(document)));
+    if (!outputs_.folded.empty()) RETURN_IF_ERROR(WriteFile(outputs_.folded, FoldedDiff(document.path_diff)));
     if (!outputs_.plot.empty()) RETURN_IF_ERROR(WritePlot(document, outputs_.plot));
     return OkStatus();
   }

@@ -160,6 +160,7 @@ void AddOwn(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
       {.name = "format", .value = Value::kRequired, .meta = "NAME", .group = "Output", .help = "text (percentiles, missed periods), cyclictest, json (schema docs/schema/latency.json), csv.", .set = StoreString(&r->format)},
       {.name = "save", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as JSON, for brink latency report.", .set = StoreString(&outputs->save)},
       {.name = "plot", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Histogram as a picture: FILE.svg, FILE.html or FILE.png; a line for each CPU.", .set = StoreString(&outputs->plot)},
+      {.name = "folded", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "With --blame: paths of ordinary and of late wake-ups with their numbers, for flamegraph.pl (the form of difffolded.pl).", .set = StoreString(&outputs->folded)},
       {.name = "old-histogram", .group = "Output", .help = "-h and -H as cyclictest 2.6 and older print them: empty buckets too, and a line of totals.", .set = StoreFlag(&outputs->old_histogram)},
       {.name = "blame", .value = Value::kOptional, .meta = "US", .group = "Reasons", .help = "Split every wake-up and explain each that was later than US (100 without it). Needs BPF rights.", .set = [outputs](std::string_view v) -> Status {
          outputs->blame = true;
@@ -169,7 +170,12 @@ void AddOwn(Request* r, LatencyOutputs* outputs, std::vector<Option>* options) {
          outputs->blame_above_ns = us * 1000;
          return OkStatus();
        }},
-      {.name = "on-threshold", .value = Value::kRequired, .meta = "ACTION", .group = "Reasons", .help = "What to do when a wake-up is explained; repeatable, in this order: stop, continue, trace,\nsignal:NUM:PID, exec:COMMAND (the report is its standard input). At most ten a second.", .set = AppendString(&outputs->on_threshold)},
+      {.name = "on-threshold", .value = Value::kRequired, .meta = "ACTION", .group = "Reasons", .help = "What to do when a wake-up is explained; repeatable, in this order: stop, continue, trace,\nsignal[:NUM[:PID|parent]] (SIGUSR1 to the parent), exec:COMMAND (the report is its standard input). At most ten a\nsecond. Means --blame.", .set = [outputs](std::string_view v) {
+         outputs->blame = true;
+         outputs->on_threshold.push_back(std::string(v));
+         return OkStatus();
+       }},
+      {.name = "heartbeat", .value = Value::kRequired, .meta = "TIME", .group = "Reasons", .help = "Period of the timer that --blame starts on every CPU, so that silence means something; 1 ms without it, 0 none.\nA bare number is us.", .set = StoreDuration(&outputs->heartbeat_ns, 1000)},
       {.name = "max-spikes", .value = Value::kRequired, .meta = "N", .group = "Reasons", .help = "Reports printed, the worst first; 10 without it. --save keeps up to 1000.", .set = StoreInt(&outputs->max_spikes)},
       {.name = "fail-above", .value = Value::kRequired, .meta = "US", .group = "Measurement", .help = "Exit with status 4 when a sample was above US.", .set = StoreInt(&r->fail_above_us)},
       {.name = "warm-up", .value = Value::kRequired, .meta = "TIME", .group = "Measurement", .help = "Samples of the first TIME are not counted.", .set = StoreDuration(&r->warm_up_ns, 1'000'000'000)},

@@ -17,7 +17,7 @@ namespace {
 using latency::Document;
 
 struct Forms {
-  std::string format, save, plot;
+  std::string format, save, plot, folded;
   uint64_t max_spikes = 10;
   uint64_t fail_above_ns = 0;
 };
@@ -27,10 +27,16 @@ void AddForms(Forms* forms, std::vector<Option>* options) {
       {.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .group = "Output", .help = "How to print it.", .set = StoreString(&forms->format)},
       {.name = "save", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as JSON, for brink latency report.", .set = StoreString(&forms->save)},
       {.name = "plot", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Histogram as FILE.svg, FILE.html or FILE.png.", .set = StoreString(&forms->plot)},
+      {.name = "folded", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Paths of ordinary and of late wake-ups with their numbers, for flamegraph.pl.", .set = StoreString(&forms->folded)},
       {.name = "max-spikes", .value = Value::kRequired, .meta = "N", .group = "Output", .help = "Reports printed, the worst first; 10 without it.", .set = StoreUint(&forms->max_spikes, 0, 100000)},
       {.name = "fail-above", .value = Value::kRequired, .meta = "US", .group = "Output", .help = "Exit with status 4 when anything was above US.", .set = StoreDuration(&forms->fail_above_ns, 1000)},
   };
   for (Option& option : own) options->push_back(std::move(option));
+}
+
+Status Write(const std::string& path, const std::string& text) {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+  return Annotate(WriteAll(fd.get(), text.data(), text.size()), path);
 }
 
 StatusOr<int> Print(const Forms& forms, const Document& document) {
@@ -38,11 +44,8 @@ StatusOr<int> Print(const Forms& forms, const Document& document) {
   else if (forms.format == "json") std::fputs(ResultJson(document).c_str(), stdout);
   else if (forms.format == "csv") std::fputs(ResultCsv(document).c_str(), stdout);
   else return InvalidArgument("--format: '" + EscapeForTerminal(forms.format) + "' is none of text, json, csv");
-  if (!forms.save.empty()) {
-    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(forms.save, O_WRONLY | O_CREAT | O_TRUNC, 0644));
-    std::string text = ResultJson(document);
-    RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
-  }
+  if (!forms.save.empty()) RETURN_IF_ERROR(Write(forms.save, ResultJson(document)));
+  if (!forms.folded.empty()) RETURN_IF_ERROR(Write(forms.folded, FoldedDiff(document.path_diff)));
   if (!forms.plot.empty()) RETURN_IF_ERROR(WritePlot(document, forms.plot));
   return forms.fail_above_ns && Total(document.result).max() > static_cast<int64_t>(forms.fail_above_ns) ? kConditionMet : kDone;
 }

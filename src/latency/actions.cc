@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -22,14 +23,16 @@ StatusOr<ThresholdActions> ThresholdActions::Parse(const std::vector<std::string
       actions.actions_.push_back({Kind::kTrace});
     } else if (word.starts_with("exec:") && word.size() > 5) {
       actions.actions_.push_back({.kind = Kind::kExec, .command = word.substr(5)});
-    } else if (word.starts_with("signal:")) {
+    } else if (word == "signal" || word.starts_with("signal:")) {
       auto parts = Split(word, ':');
-      auto number = parts.size() == 3 ? ParseUint(parts[1]) : StatusOr<uint64_t>(InvalidArgument(""));
-      auto pid = parts.size() == 3 ? ParseUint(parts[2]) : StatusOr<uint64_t>(InvalidArgument(""));
-      if (!number.ok() || !pid.ok() || *number < 1 || *number > 64 || *pid < 1 || *pid > INT32_MAX) return InvalidArgument("--on-threshold: signal:NUM:PID, as in signal:10:4711");
+      StatusOr<uint64_t> number = parts.size() > 1 ? ParseUint(parts[1]) : StatusOr<uint64_t>(SIGUSR1);
+      StatusOr<uint64_t> pid = parts.size() > 2 && parts[2] != "parent" ? ParseUint(parts[2]) : StatusOr<uint64_t>(static_cast<uint64_t>(::getppid()));
+      if (parts.size() > 3 || !number.ok() || !pid.ok() || *number < 1 || *number > 64 || *pid < 1 || *pid > INT32_MAX) {
+        return InvalidArgument("--on-threshold: signal[:NUM[:PID|parent]], as in signal:10:4711");
+      }
       actions.actions_.push_back({.kind = Kind::kSignal, .signal = static_cast<int>(*number), .pid = static_cast<int>(*pid)});
     } else {
-      return InvalidArgument("--on-threshold: '" + EscapeForTerminal(word) + "' is none of stop, continue, trace, signal:NUM:PID, exec:COMMAND");
+      return InvalidArgument("--on-threshold: '" + EscapeForTerminal(word) + "' is none of stop, continue, trace, signal[:NUM[:PID|parent]], exec:COMMAND");
     }
   }
   return actions;

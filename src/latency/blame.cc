@@ -14,7 +14,7 @@ constexpr const char* kSoftirqs[] = {"HI", "TIMER", "NET_TX", "NET_RX", "BLOCK",
 constexpr double kMost = 0.5;
 
 std::string InterruptName(uint32_t id) {
-  constexpr const char* kVectors[] = {"local timer", "reschedule", "call function", "call function (single)", "irq_work"};
+  constexpr const char* kVectors[] = {"local timer", "reschedule", "call function", "call function (single)", "irq_work", "from another CPU"};
   if (id < std::size(kVectors)) return std::string("interrupt: ") + kVectors[id];
   return absl::StrFormat("interrupt %d", id - BRINK_LAT_VEC_DEVICE);
 }
@@ -156,10 +156,10 @@ class Explanation {
 
   // True and judged when the whole kernel was silent for most of [from, to].
   bool Silent(int64_t from, int64_t to, int64_t part) {
-    if (!e_.heartbeat || e_.others.empty()) return false;
+    if (!e_.beat_ns || e_.others.empty()) return false;
     Gap gap = LongestSilence(e_, from, to);
-    if (gap.length() < 2 * kBeatNs || static_cast<double>(gap.length()) < 0.6 * static_cast<double>(part)) return false;
-    Set(Cause::kOutside, "outside", absl::StrFormat("outside this kernel (hypervisor, firmware or SMI): no CPU recorded anything for %.1f us, though each has a timer every %d us", static_cast<double>(gap.length()) / 1000, kBeatNs / 1000));
+    if (gap.length() < 2 * e_.beat_ns || static_cast<double>(gap.length()) < 0.6 * static_cast<double>(part)) return false;
+    Set(Cause::kOutside, "outside", absl::StrFormat("outside this kernel (hypervisor, firmware or SMI): no CPU recorded anything for %.1f us, though each has a timer every %d us", static_cast<double>(gap.length()) / 1000, e_.beat_ns / 1000));
     return true;
   }
 
@@ -275,7 +275,7 @@ class Explanation {
   void Remarks() {
     const brink_lat_slot& s = e_.slot;
     if (e_.stolen_ns) Remark("stolen by the hypervisor about then: " + Us(e_.stolen_ns) + " (in steps of 10 ms)");
-    if (e_.smi) Remark(absl::StrFormat("system management interrupts meanwhile: %d", e_.smi));
+    if (e_.smi) Remark(absl::StrFormat("system management interrupts since the wake-up before: %d", e_.smi));
     if (s.migrations) Remark(absl::StrFormat("migrated %d times", s.migrations));
     if (s.switches > 1) Remark(absl::StrFormat("switched in %d times before it saw the clock", s.switches));
     int64_t timers = 0;
@@ -286,7 +286,38 @@ class Explanation {
         Remark(absl::StrFormat("the CPU left idle state %d, in which it had been for %.1f us", event.id, static_cast<double>(event.end - event.start) / 1000));
       }
     }
-    if (e_.heartbeat && r_.lateness_ns > 3 * kBeatNs) Remark(absl::StrFormat("timer interrupts of this CPU meanwhile: %d", timers));
+    if (e_.beat_ns && r_.lateness_ns > 3 * e_.beat_ns) {
+      int64_t expected = r_.lateness_ns / e_.beat_ns;
+      Remark(absl::StrFormat("timer interrupts of this CPU meanwhile: %d of %d (one every %d us), %d missed", timers, expected, e_.beat_ns / 1000, std::max<int64_t>(0, expected - timers)));
+    }
+    Senders();
+    if (s.woken && s.waking && s.woken > s.waking + 20'000) Remark("the wake-up reached its CPU's queue " + Us(static_cast<int64_t>(s.woken - s.waking)) + " after it was made");
+    if (e_.waking.when && e_.waking.previous_when) {
+      r_.previous_ns = static_cast<int64_t>(e_.waking.when) - static_cast<int64_t>(e_.waking.previous_when);
+      if (r_.previous_ns > 3 * kBeatNs) Remark("the timer interrupt before came " + Us(r_.previous_ns) + " earlier");
+    }
+  }
+
+  // Who sent this CPU interrupts meanwhile, by the other CPUs' logs.
+  void Senders() {
+    struct Sender {
+      std::string text;
+      uint64_t count = 0;
+    };
+    std::vector<Sender> senders;
+    for (const CpuLog& log : e_.others) {
+      for (const brink_lat_event& event : log.events) {
+        if (event.kind != BRINK_LAT_IPI || (event.id != static_cast<uint32_t>(e_.own.cpu) && event.id != BRINK_LAT_IPI_MANY)) continue;
+        if (!Overlap(static_cast<int64_t>(event.start), static_cast<int64_t>(event.end) + 1, e_.deadline, e_.now)) continue;
+        std::string function = names_.kernel ? names_.kernel(event.work) : "";
+        std::string text = absl::StrFormat("%s (thread %d) on CPU %d, %s", Comm(event.comm), event.aux, log.cpu, function.empty() ? absl::StrFormat("0x%x", event.work) : function);
+        auto found = std::find_if(senders.begin(), senders.end(), [&](const Sender& s) { return s.text == text; });
+        if (found == senders.end()) found = senders.insert(senders.end(), {text, 0});
+        found->count += event.count;
+      }
+    }
+    std::stable_sort(senders.begin(), senders.end(), [](const Sender& a, const Sender& b) { return a.count > b.count; });
+    for (size_t i = 0; i < senders.size() && i < 3; ++i) Remark(absl::StrFormat("interrupted by %s: %d times", senders[i].text, senders[i].count));
   }
 
   void Stacks() {
@@ -297,6 +328,7 @@ class Explanation {
       if (e_.branches_asked) r_.branches_missing = "the wake-up was not late yet when the kernel saw it";
       return;
     }
+    r_.occupant = capture.tid ? Comm(capture.comm) : "idle";
     r_.stack_of = absl::StrFormat("%s (pid %d), %s", Comm(capture.comm), capture.tgid, timer ? "interrupted by the late timer" : "as it gave way");
     auto frames = KernelFrames(capture, names_);
     auto hit = Interrupted(frames);
@@ -315,14 +347,21 @@ class Explanation {
       return;
     }
     if (capture.branches <= 0) r_.branches_missing = capture.branches ? "the snapshot failed" : "the snapshot was empty";
+    r_.branches = BranchLines(capture.entries, capture.branches, capture.tgid);
+    r_.previous_branches = BranchLines(capture.previous, capture.previous_branches, capture.tgid);
+  }
+
+  std::vector<std::string> BranchLines(const brink_branch* entries, int32_t count, uint32_t tgid) const {
     auto name = [&](uint64_t address) {
-      std::string text = address >> 63 ? (names_.kernel ? names_.kernel(address) : "") : (names_.user ? names_.user(capture.tgid, address) : "");
+      std::string text = address >> 63 ? (names_.kernel ? names_.kernel(address) : "") : (names_.user ? names_.user(tgid, address) : "");
       return text.empty() ? absl::StrFormat("0x%x", address) : text;
     };
-    for (int i = 0; i < capture.branches && i < BRINK_MAX_HW_BRANCHES; ++i) {
-      if (!capture.entries[i].from && !capture.entries[i].to) break;
-      r_.branches.push_back(name(capture.entries[i].from) + " -> " + name(capture.entries[i].to));
+    std::vector<std::string> lines;
+    for (int32_t i = 0; i < count && i < BRINK_MAX_HW_BRANCHES; ++i) {
+      if (!entries[i].from && !entries[i].to) break;
+      lines.push_back(name(entries[i].from) + " -> " + name(entries[i].to));
     }
+    return lines;
   }
 
   const Evidence& e_;

@@ -39,6 +39,9 @@ struct SpikeReport {
   std::string stack_of;                // "busy (pid 4711) when it gave way"
   std::vector<std::string> branches;   // before the late interrupt or switch, newest first
   std::string branches_missing;        // why there are none
+  std::string occupant;                // comm of what had the CPU, "" unknown
+  std::vector<std::string> previous_branches;  // before the timer interrupt that came before the late one, newest first
+  int64_t previous_ns = 0;             // from that interrupt to the wake-up; 0 unknown
 };
 
 // "late by 5012.0 us on CPU 1 ..." with its rows.
@@ -59,12 +62,12 @@ struct Evidence {
   brink_lat_slot slot = {};            // as it was when `now` was read
   CpuLog own;                          // of the CPU on which the thread ran again
   std::vector<CpuLog> others;          // of other CPUs, for their silence
-  bool heartbeat = false;              // every CPU has a timer of its own, at most kBeatNs apart
+  int64_t beat_ns = 0;                 // every CPU has a timer of its own, this far apart; 0: none
   brink_lat_capture waking = {}, switching = {};  // when == 0: none
   int64_t throttled_periods = 0;       // more than before, of the thread's cpu group
   uint64_t faults = 0;                 // of the thread since its last switch-in
   int64_t reclaim_ns = 0;
-  uint64_t smi = 0;
+  uint64_t smi = 0;                    // system management interrupts since the wake-up before
   int64_t stolen_ns = 0;               // by the hypervisor, of the CPU, in steps of 10 ms
   bool branches_asked = false;
   std::string branches_missing;

@@ -63,7 +63,7 @@ StatusOr<std::unique_ptr<LatencyBpf>> LatencyBpf::Start(const BpfOptions& option
   std::unique_ptr<LatencyBpf> self(new LatencyBpf());
   RETURN_IF_ERROR(self->Load(options));
   RETURN_IF_ERROR(self->MapMemory());
-  if (options.heartbeat) self->StartHeartbeat();
+  if (options.beat_ns) self->StartHeartbeat(options.beat_ns);
   return self;
 }
 
@@ -125,12 +125,12 @@ Status LatencyBpf::MapMemory() {
   return OkStatus();
 }
 
-void LatencyBpf::StartHeartbeat() {
+void LatencyBpf::StartHeartbeat(int64_t period_ns) {
   perf_event_attr attr = {};
   attr.size = sizeof attr;
   attr.type = PERF_TYPE_SOFTWARE;
   attr.config = PERF_COUNT_SW_CPU_CLOCK;
-  attr.sample_period = static_cast<uint64_t>(kBeatNs);
+  attr.sample_period = static_cast<uint64_t>(period_ns);
   for (int cpu : OnlineCpus()) {
     auto event = OpenPerfEvent(attr, {.pid = -1, .cpu = cpu}, "heartbeat");
     if (!event.ok()) {
@@ -139,6 +139,7 @@ void LatencyBpf::StartHeartbeat() {
     }
     beats_.push_back(std::move(*event));
   }
+  beat_ns_ = period_ns;
 }
 
 LatencyBpf::~LatencyBpf() {

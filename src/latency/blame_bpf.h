@@ -20,7 +20,7 @@ namespace brink::latency {
 
 struct BpfOptions {
   bool snapshots = true;   // branch snapshots where the machine has them
-  bool heartbeat = true;   // a timer of 1 ms on every CPU, so that the silence of all of them means something
+  int64_t beat_ns = 1'000'000;  // period of a timer on every CPU, so that the silence of all of them means something; 0 none
   brink_lat_config watch = {};  // the watch_* fields and block_limit
 };
 
@@ -39,7 +39,8 @@ class LatencyBpf {
 
   bool snapshots() const { return held_ != nullptr; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
-  bool heartbeat() const { return !beats_.empty(); }
+  // Period of the timer that every CPU has, 0: none.
+  int64_t beat_ns() const { return beat_ns_; }
   // Tracepoints that this kernel lacks, and what is missing for it.
   const std::vector<std::string>& missing() const { return missing_; }
 
@@ -54,7 +55,7 @@ class LatencyBpf {
   LatencyBpf() = default;
   Status Load(const BpfOptions& options);
   Status MapMemory();
-  void StartHeartbeat();
+  void StartHeartbeat(int64_t period_ns);
 
   struct latency_bpf* skeleton_ = nullptr;
   size_t cpu_count_ = 0;
@@ -65,6 +66,7 @@ class LatencyBpf {
   std::unique_ptr<HeldEvents> held_;
   std::string why_no_snapshots_;
   std::vector<UniqueFd> beats_;
+  int64_t beat_ns_ = 0;
   std::vector<std::string> missing_;
 };
 

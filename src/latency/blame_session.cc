@@ -6,17 +6,22 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include <absl/strings/str_format.h>
 
 #include "latency/clock.h"
+#include "latency/paths.h"
 
 namespace brink::latency {
 namespace {
 
 // How far back a report looks for what led to a late wake-up.
 constexpr int64_t kBackNs = 15'000'000;
+
+// An ordinary wake-up is captured as late ones are, for comparison. It costs that one some microseconds: the first few
+// often, then rarely enough to stay below the percentiles that are shown.
+constexpr int64_t kNormalNs = 20'000'000, kNormalLaterNs = 1'000'000'000;
+constexpr uint64_t kNormalFirst = 50;
 
 uint64_t Load(const uint64_t& field) { return __atomic_load_n(&field, __ATOMIC_ACQUIRE); }
 
@@ -33,13 +38,15 @@ class BlameObserver : public WakeObserver {
     if (!slot_) return;
     slot_->waking = slot_->first_in = slot_->last_in = slot_->wait = slot_->blocked = slot_->irq = 0;
     slot_->out = slot_->rewaking = 0;
+    slot_->woken = 0;
     slot_->switches = slot_->migrations = 0;
-    slot_->limit = static_cast<uint64_t>(session_->options_.limit_ns);
+    normal_ = deadline - last_normal_ > (normals_ < kNormalFirst ? kNormalNs : kNormalLaterNs);
+    slot_->limit = normal_ ? 0 : static_cast<uint64_t>(session_->options_.limit_ns);
     deadline_ = deadline;
     __atomic_store_n(&slot_->deadline, static_cast<uint64_t>(deadline), __ATOMIC_RELEASE);
   }
 
-  void AfterWake(int64_t now, uint64_t cycle) override {
+  void AfterWake(int64_t now, uint64_t cycle, uint64_t smi) override {
     if (!slot_) return;
     brink_lat_slot seen;
     std::memcpy(&seen, slot_, sizeof seen);
@@ -47,7 +54,9 @@ class BlameObserver : public WakeObserver {
     Parts parts = SplitLateness(deadline_, now, seen);
     const int64_t values[kPartCount] = {parts.timer_late, parts.interrupt, parts.wait, parts.blocked, parts.user};
     for (size_t i = 0; i < kPartCount; ++i) parts_[i].Add(values[i]);
-    if (now - deadline_ > session_->options_.limit_ns) session_->Submit(seen, deadline_, now, cycle, tid_, policy_);
+    bool late = now - deadline_ > session_->options_.limit_ns;
+    if (normal_) ++normals_, last_normal_ = deadline_;
+    if (late || normal_) session_->Submit({.seen = seen, .deadline = deadline_, .now = now, .cycle = cycle, .tid = tid_, .policy = policy_, .smi = smi, .normal = !late});
   }
 
   std::vector<LogHistogram> TakeParts() override { return std::move(parts_); }
@@ -65,13 +74,15 @@ class BlameObserver : public WakeObserver {
   brink_lat_slot* slot_ = nullptr;
   bool failed_ = false;
   pid_t tid_ = 0;
-  int64_t deadline_ = 0;
+  int64_t deadline_ = 0, last_normal_ = 0;
+  uint64_t normals_ = 0;
+  bool normal_ = false;
   std::vector<LogHistogram> parts_;
 };
 
 StatusOr<std::unique_ptr<BlameSession>> BlameSession::Start(const BlameOptions& options) {
   std::unique_ptr<BlameSession> session(new BlameSession(options));
-  ASSIGN_OR_RETURN(session->bpf_, LatencyBpf::Start({.snapshots = options.snapshots}));
+  ASSIGN_OR_RETURN(session->bpf_, LatencyBpf::Start({.snapshots = options.snapshots, .beat_ns = options.beat_ns}));
   session->pool_ = std::make_unique<Parcel[]>(kPool);
   for (size_t i = 0; i < kPool; ++i) std::memset(session->pool_[i].log, 0, sizeof session->pool_[i].log);  // touched now, not late
   return session;
@@ -86,19 +97,18 @@ BlameSession::Parcel* BlameSession::Claim() {
     int free = 0;
     if (pool_[i].state.compare_exchange_strong(free, 1, std::memory_order_acquire)) return &pool_[i];
   }
-  dropped_.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
 }
 
-void BlameSession::Submit(const brink_lat_slot& seen, int64_t deadline, int64_t now, uint64_t cycle, pid_t tid, Policy policy) {
+void BlameSession::Submit(const Wake& wake) {
   Parcel* parcel = Claim();
-  if (!parcel) return;
-  parcel->deadline = deadline;
-  parcel->now = now;
-  parcel->cycle = cycle;
-  parcel->tid = tid;
-  parcel->policy = policy;
-  parcel->slot = seen;
+  if (!parcel) {
+    if (!wake.normal) dropped_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  parcel->wake = wake;
+  const brink_lat_slot& seen = wake.seen;
+  const int64_t deadline = wake.deadline;
   // A thread that never slept ran on whatever CPU it is on.
   parcel->cpu = seen.last_in ? seen.in_cpu : static_cast<uint32_t>(std::max(0, ::sched_getcpu()));
   const brink_lat_cpu& log = bpf_->cpu(parcel->cpu);
@@ -132,26 +142,28 @@ std::vector<brink_lat_event> CopyLog(const brink_lat_cpu& cpu, int64_t from) {
 
 Evidence BlameSession::Complete(const Parcel& parcel) {
   Evidence evidence;
-  evidence.deadline = parcel.deadline;
-  evidence.now = parcel.now;
-  evidence.cycle = parcel.cycle;
-  evidence.tid = parcel.tid;
-  evidence.policy = parcel.policy;
-  evidence.slot = parcel.slot;
+  const Wake& wake = parcel.wake;
+  evidence.deadline = wake.deadline;
+  evidence.now = wake.now;
+  evidence.cycle = wake.cycle;
+  evidence.tid = wake.tid;
+  evidence.policy = wake.policy;
+  evidence.slot = wake.seen;
+  evidence.smi = wake.smi;
   evidence.own.cpu = static_cast<int>(parcel.cpu);
   evidence.own.events.assign(parcel.log, parcel.log + parcel.events);
   std::reverse(evidence.own.events.begin(), evidence.own.events.end());
   for (size_t cpu = 0; cpu < bpf_->cpus(); ++cpu) {
     if (cpu == parcel.cpu || !Load(bpf_->cpu(cpu).head)) continue;
-    evidence.others.push_back({static_cast<int>(cpu), CopyLog(bpf_->cpu(cpu), parcel.deadline - kBackNs)});
+    evidence.others.push_back({static_cast<int>(cpu), CopyLog(bpf_->cpu(cpu), wake.deadline - kBackNs)});
   }
-  evidence.heartbeat = bpf_->heartbeat();
-  auto within = [&](const brink_lat_capture& capture) { return static_cast<int64_t>(capture.when) >= parcel.deadline && static_cast<int64_t>(capture.when) <= parcel.now; };
+  evidence.beat_ns = bpf_->beat_ns();
+  auto within = [&](const brink_lat_capture& capture) { return static_cast<int64_t>(capture.when) >= wake.deadline && static_cast<int64_t>(capture.when) <= wake.now; };
   if (within(parcel.captures[BRINK_LAT_AT_WAKING])) evidence.waking = parcel.captures[BRINK_LAT_AT_WAKING];
   if (within(parcel.captures[BRINK_LAT_AT_SWITCH])) evidence.switching = parcel.captures[BRINK_LAT_AT_SWITCH];
-  bool fair = parcel.policy != Policy::kFifo && parcel.policy != Policy::kRr && parcel.policy != Policy::kDeadline;
-  if (fair) evidence.throttled_periods = throttle_.Since(parcel.deadline - kNsPerSec / 50);
-  evidence.stolen_ns = steal_.Since(parcel.deadline, static_cast<int>(parcel.cpu));
+  bool fair = wake.policy != Policy::kFifo && wake.policy != Policy::kRr && wake.policy != Policy::kDeadline;
+  if (fair) evidence.throttled_periods = throttle_.Since(wake.deadline - kNsPerSec / 50);
+  evidence.stolen_ns = steal_.Since(wake.deadline, static_cast<int>(parcel.cpu));
   evidence.faults = parcel.faults;
   evidence.reclaim_ns = static_cast<int64_t>(parcel.reclaim_ns);
   evidence.branches_asked = bpf_->snapshots();
@@ -172,7 +184,12 @@ void BlameSession::Tick() {
     // Behind the parcel: this thread may have been throttled together with the measured one.
     throttle_.Read(NowNs(CLOCK_MONOTONIC));
     SpikeReport report = Explain(Complete(parcel), names);
+    bool normal = parcel.wake.normal;
     parcel.state.store(0, std::memory_order_release);
+    if (normal) {
+      if (std::string path = PathOf(report); !path.empty()) ++normal_paths_[path];
+      continue;
+    }
     if (options_.on_spike) options_.on_spike(report);
     Keep(std::move(report));
   }
@@ -194,34 +211,10 @@ std::vector<std::string> BlameSession::Notices() const {
     for (const std::string& name : bpf_->missing()) names += " " + name;
     notices.push_back("tracepoints that this kernel lacks:" + names);
   }
-  if (!bpf_->heartbeat()) notices.push_back("no heartbeat on the CPUs: a stop of the whole machine cannot be told from interrupts that were off");
+  if (!bpf_->beat_ns()) notices.push_back("no heartbeat on the CPUs: a stop of the whole machine cannot be told from interrupts that were off");
   if (!names_.kernel_error().empty()) notices.push_back("kernel functions stay numbers: " + names_.kernel_error());
   if (dropped_.load()) notices.push_back(absl::StrFormat("late wake-ups without a report, because they came too fast: %d", dropped_.load()));
   return notices;
-}
-
-std::vector<std::string> FoldPaths(const std::vector<SpikeReport>& reports) {
-  std::map<std::string, int> paths;
-  for (const SpikeReport& report : reports) {
-    std::string path;
-    if (!report.branches.empty()) {
-      for (auto it = report.branches.rbegin(); it != report.branches.rend(); ++it) {
-        std::string from = it->substr(0, it->find(" -> "));
-        if (path.empty() || path.substr(path.rfind(';') + 1) != from) path += (path.empty() ? "" : ";") + from;
-      }
-    } else {
-      for (auto it = report.user_stack.rbegin(); it != report.user_stack.rend(); ++it) path += (path.empty() ? "" : ";") + *it;
-      for (auto it = report.kernel_stack.rbegin(); it != report.kernel_stack.rend(); ++it) path += (path.empty() ? "" : ";") + *it;
-    }
-    if (path.empty()) continue;
-    ++paths[std::string(CauseName(report.cause)) + ";" + (report.subject.empty() ? "?" : report.subject) + ";" + path];
-  }
-  std::vector<std::pair<int, std::string>> sorted;
-  for (auto& [path, count] : paths) sorted.push_back({count, path});
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<std::string> lines;
-  for (auto& [count, path] : sorted) lines.push_back(path + " " + std::to_string(count));
-  return lines;
 }
 
 }  // namespace brink::latency

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct BlameOptions {
   int64_t limit_ns = 100'000;  // lateness from which a wake-up is explained
   size_t keep = 1000;          // reports; the worst stay
   bool snapshots = true;
+  int64_t beat_ns = kBeatNs;   // of the timer on every CPU; 0 none
   // Called in the display thread for each report, before it is kept. May be empty.
   std::function<void(const SpikeReport&)> on_spike;
 };
@@ -29,11 +31,22 @@ class BlameSession {
 
   std::unique_ptr<WakeObserver> Observe(const ThreadConfig& thread, Policy policy);
   // From the late thread itself, on the CPU it is about: copies what is known now. Neither blocks nor allocates.
-  void Submit(const brink_lat_slot& seen, int64_t deadline, int64_t now, uint64_t cycle, pid_t tid, Policy policy);
+  struct Wake {
+    brink_lat_slot seen = {};
+    int64_t deadline = 0, now = 0;
+    uint64_t cycle = 0;
+    int32_t tid = 0;
+    Policy policy = Policy::kOther;
+    uint64_t smi = 0;
+    bool normal = false;  // within the limit: only its path is kept
+  };
+  void Submit(const Wake& wake);
   // Turns what the threads left into reports. Display thread only.
   void Tick();
   // Largest lateness first.
   std::vector<SpikeReport> TakeReports();
+  // How often each path (PathOf) led to an ordinary wake-up, of those that were looked at.
+  const std::map<std::string, uint64_t>& normal_paths() const { return normal_paths_; }
   // Late wake-ups that were not explained because reports are made more slowly than they came.
   uint64_t dropped() const { return dropped_.load(); }
   // For people: what this machine lacks.
@@ -46,11 +59,7 @@ class BlameSession {
   // One late wake-up on its way from its thread to the reports. Filled by the thread: nothing in it is allocated there.
   struct Parcel {
     std::atomic<int> state{0};  // 0 free, 1 being filled, 2 full
-    int64_t deadline = 0, now = 0;
-    uint64_t cycle = 0;
-    int32_t tid = 0;
-    Policy policy = Policy::kOther;
-    brink_lat_slot slot = {};
+    Wake wake;
     uint32_t cpu = 0;
     size_t events = 0;
     uint64_t faults = 0, reclaim_ns = 0;
@@ -72,13 +81,11 @@ class BlameSession {
   uint64_t ticks_ = 0;
   std::atomic<uint64_t> dropped_{0};
   std::vector<SpikeReport> reports_;
+  std::map<std::string, uint64_t> normal_paths_;
 };
 
 // Events of a CPU's log that end at or behind `from`, oldest first. The log may move on meanwhile: what was overwritten
 // is left out.
 std::vector<brink_lat_event> CopyLog(const brink_lat_cpu& cpu, int64_t from);
-
-// "7 a;b;c": the stacks of reports as paths from the outermost frame, with their number, most frequent first.
-std::vector<std::string> FoldPaths(const std::vector<SpikeReport>& reports);
 
 }  // namespace brink::latency

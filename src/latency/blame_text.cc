@@ -39,6 +39,8 @@ std::string SpikeText(const SpikeReport& spike) {
   }
   if (!spike.branches.empty()) out += "  branches before, newest first\n";
   for (const std::string& branch : spike.branches) out += "      " + EscapeForTerminal(branch) + "\n";
+  if (!spike.previous_branches.empty()) absl::StrAppendFormat(&out, "  branches before the timer interrupt %.1f us earlier, newest first\n", static_cast<double>(spike.previous_ns) / 1000);
+  for (const std::string& branch : spike.previous_branches) out += "      " + EscapeForTerminal(branch) + "\n";
   if (!spike.branches_missing.empty()) out += "  no branches: " + EscapeForTerminal(spike.branches_missing) + "\n";
   return out;
 }

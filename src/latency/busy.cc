@@ -17,6 +17,7 @@
 #include "latency/blame_session.h"
 #include "latency/clock.h"
 #include "latency/cpu_set.h"
+#include "latency/paths.h"
 #include "latency/scheduler.h"
 
 namespace brink::latency {
@@ -117,7 +118,7 @@ class BusyThread {
     seen.first_in = waited ? seen.last_in : seen.waking;
     seen.last_in = seen.first_in;
     seen.in_cpu = seen.waking_cpu = static_cast<uint32_t>(result_.cpu);
-    blame_->Submit(seen, start, end, gaps_, result_.tid, result_.policy);
+    blame_->Submit({.seen = seen, .deadline = start, .now = end, .cycle = gaps_, .tid = result_.tid, .policy = result_.policy});
   }
 
   const BusyOptions& options_;
@@ -182,6 +183,7 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
     blame->Tick();
     document.spikes = blame->TakeReports();
     document.tail_paths = FoldPaths(document.spikes);
+    document.path_diff = DiffPaths(document.spikes, {});
     for (std::string& notice : blame->Notices()) result.notices.push_back(std::move(notice));
   }
   return document;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "latency/blame.h"
+#include "latency/paths.h"
 #include "latency/result.h"
 
 namespace brink::latency {
@@ -15,6 +16,7 @@ struct Document {
   Result result;
   std::vector<SpikeReport> spikes;
   std::vector<std::string> tail_paths;  // folded, "a;b;c 7"
+  PathDiff path_diff;                   // late wake-ups' paths against ordinary ones'
 };
 
 // At most `max_spikes` reports.

@@ -23,21 +23,16 @@ std::string WallTime(int64_t ns) {
   return absl::StrFormat("%s.%09dZ", text, ns % kNsPerSec);
 }
 
+// Figures of a histogram; null where there are no values.
 Json HistogramJson(const LogHistogram& values) {
   Json json = {{"count", values.total()}};
-  if (values.total()) {
-    json["min_ns"] = values.min();
-    json["mean_ns"] = values.mean();
-    json["stddev_ns"] = values.StdDev();
-    json["p50_ns"] = values.Percentile(50);
-    json["p90_ns"] = values.Percentile(90);
-    json["p99_ns"] = values.Percentile(99);
-    json["p99_9_ns"] = values.Percentile(99.9);
-    json["p99_99_ns"] = values.Percentile(99.99);
-    json["max_ns"] = values.max();
-  } else {
-    for (const char* key : {"min_ns", "mean_ns", "stddev_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns"}) json[key] = nullptr;
-  }
+  auto add = [&](const char* key, auto value) { json[key] = values.total() ? Json(value) : Json(nullptr); };
+  add("min_ns", values.min());
+  add("mean_ns", values.mean());
+  add("stddev_ns", values.StdDev());
+  constexpr std::pair<const char*, double> kPercentiles[] = {{"p50_ns", 50}, {"p90_ns", 90}, {"p99_ns", 99}, {"p99_9_ns", 99.9}, {"p99_99_ns", 99.99}};
+  for (auto [key, percent] : kPercentiles) add(key, values.Percentile(percent));
+  add("max_ns", values.max());
   Json buckets = Json::array();
   values.ForEach([&](int64_t low, int64_t high, uint64_t count) { buckets.push_back({low, high, count}); });
   json["buckets"] = std::move(buckets);
@@ -130,6 +125,9 @@ Json SpikeJson(const SpikeReport& spike) {
   json["user_stack"] = spike.user_stack;
   json["branches"] = spike.branches;
   json["branches_missing"] = spike.branches_missing.empty() ? Json(nullptr) : Json(spike.branches_missing);
+  json["occupant"] = spike.occupant.empty() ? Json(nullptr) : Json(spike.occupant);
+  json["previous_interrupt_ns"] = spike.previous_ns ? Json(spike.previous_ns) : Json(nullptr);
+  json["previous_branches"] = spike.previous_branches;
   return json;
 }
 
@@ -154,7 +152,25 @@ SpikeReport ReadSpike(const Json& json) {
   spike.user_stack = json.at("user_stack").get<std::vector<std::string>>();
   spike.branches = json.at("branches").get<std::vector<std::string>>();
   if (!json.at("branches_missing").is_null()) spike.branches_missing = json.at("branches_missing");
+  // Of later versions.
+  if (json.contains("occupant") && json["occupant"].is_string()) spike.occupant = json["occupant"];
+  if (json.contains("previous_interrupt_ns") && json["previous_interrupt_ns"].is_number()) spike.previous_ns = json["previous_interrupt_ns"];
+  spike.previous_branches = json.value("previous_branches", std::vector<std::string>{});
   return spike;
+}
+
+Json DiffJson(const PathDiff& diff) {
+  Json rows = Json::array();
+  for (const PathRow& row : diff.rows) rows.push_back({{"path", row.path}, {"late", row.late}, {"normal", row.normal}});
+  return {{"late", diff.late}, {"normal", diff.normal}, {"paths", std::move(rows)}};
+}
+
+PathDiff ReadDiff(const Json& json) {
+  PathDiff diff;
+  diff.late = json.at("late");
+  diff.normal = json.at("normal");
+  for (const Json& row : json.at("paths")) diff.rows.push_back({row.at("path"), row.at("late"), row.at("normal")});
+  return diff;
 }
 
 }  // namespace
@@ -174,6 +190,7 @@ std::string ResultJson(const Document& document) {
   for (const SpikeReport& spike : document.spikes) spikes.push_back(SpikeJson(spike));
   json["spikes"] = std::move(spikes);
   json["tail_paths"] = document.tail_paths;
+  json["path_diff"] = DiffJson(document.path_diff);
   json["notices"] = result.notices;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -198,6 +215,7 @@ StatusOr<Document> ParseResultJson(std::string_view text) {
     for (const Json& thread : json.at("threads")) result.threads.push_back(ReadThread(thread));
     for (const Json& spike : json.at("spikes")) document.spikes.push_back(ReadSpike(spike));
     document.tail_paths = json.at("tail_paths").get<std::vector<std::string>>();
+    if (json.contains("path_diff")) document.path_diff = ReadDiff(json["path_diff"]);
     result.notices = json.at("notices").get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception& error) {
     return InvalidArgument(std::string("result of brink latency: ") + error.what());

@@ -48,6 +48,17 @@ void AppendParts(std::string* out, const Result& result) {
   }
 }
 
+// What late wake-ups have that ordinary ones have not.
+void AppendDiff(std::string* out, const PathDiff& diff, size_t most) {
+  if (!diff.late || !diff.normal) return;
+  absl::StrAppendFormat(out, "\npaths of %d late wake-ups against %d ordinary ones, shares\n  late  ordinary\n", diff.late, diff.normal);
+  for (size_t i = 0; i < diff.rows.size() && i < most; ++i) {
+    const PathRow& row = diff.rows[i];
+    if (diff.LateShare(row) <= diff.NormalShare(row)) break;
+    absl::StrAppendFormat(out, "%5.1f%%    %5.1f%%  %s\n", diff.LateShare(row) * 100, diff.NormalShare(row) * 100, EscapeForTerminal(row.path));
+  }
+}
+
 std::string ThreadTail(const ThreadResult& thread) {
   std::string tail = absl::StrFormat("  %s", PolicyName(thread.policy));
   if (thread.priority) absl::StrAppendFormat(&tail, ":%d", thread.priority);
@@ -73,6 +84,7 @@ std::string ResultText(const Document& document, size_t max_spikes) {
   if (document.spikes.size() > max_spikes) absl::StrAppendFormat(&out, "\n%d more late wake-ups are explained (--max-spikes)\n", document.spikes.size() - max_spikes);
   if (!document.tail_paths.empty()) out += "\npaths of late wake-ups, with their number\n";
   for (size_t i = 0; i < document.tail_paths.size() && i < max_spikes; ++i) out += "  " + EscapeForTerminal(document.tail_paths[i]) + "\n";
+  AppendDiff(&out, document.path_diff, max_spikes);
   return out;
 }
 

@@ -216,8 +216,9 @@ void MeasuringThread::Body() {
     }
     int64_t now = NowNs(config_.clock);
     int64_t shift = settable ? now - NowNs(CLOCK_MONOTONIC) - offset : 0;
-    if (observer_) observer_->AfterWake(now - offset - shift, result_.cycles);
-    Sample(next, now, shift);
+    int64_t smi = NewSmis();
+    if (observer_) observer_->AfterWake(now - offset - shift, result_.cycles, static_cast<uint64_t>(smi));
+    Sample(next, now, shift, smi);
     if (!relative) {
       next += own_.interval_ns * static_cast<int64_t>(1 + overruns_);
       uint64_t skipped = MissedPeriods(next, now, own_.interval_ns);
@@ -236,8 +237,21 @@ void MeasuringThread::Body() {
   }
 }
 
-void MeasuringThread::Sample(int64_t deadline, int64_t now, int64_t shift) {
+// System management interrupts since the last call.
+int64_t MeasuringThread::NewSmis() {
+  if (!smi_) return 0;
+  uint64_t count = smi_->Read();
+  auto gained = static_cast<int64_t>((count - smi_last_) & 0xffffffff);
+  smi_last_ = count;
+  return gained;
+}
+
+void MeasuringThread::Sample(int64_t deadline, int64_t now, int64_t shift, int64_t smi) {
   Lateness late = Judge(deadline, now, shift);
+  if (smi_ && now - start_ns_ >= config_.warm_up_ns) {
+    result_.smi += static_cast<uint64_t>(smi);
+    live_.smi.store(result_.smi, kRelaxed);
+  }
   if (late.clock_step) {
     ++result_.clock_steps;
     // The duration is real time, whatever the clock was set to.
@@ -245,14 +259,6 @@ void MeasuringThread::Sample(int64_t deadline, int64_t now, int64_t shift) {
     return;
   }
   if (now - start_ns_ < config_.warm_up_ns) return;
-  int64_t smi = 0;
-  if (smi_) {
-    uint64_t count = smi_->Read();
-    smi = static_cast<int64_t>((count - smi_last_) & 0xffffffff);
-    smi_last_ = count;
-    result_.smi += static_cast<uint64_t>(smi);
-    live_.smi.store(result_.smi, kRelaxed);
-  }
   const int64_t ns = late.ns;
   const int64_t units = ns / config_.unit_ns;
   if (ns < 0) ++result_.early;

@@ -39,8 +39,9 @@ class WakeObserver {
   virtual ~WakeObserver() = default;
   // Before the thread sleeps. `deadline` on the chosen clock; `mono` the same instant on CLOCK_MONOTONIC.
   virtual void BeforeSleep(int64_t mono_deadline) = 0;
-  // After the clock was read; `now` on CLOCK_MONOTONIC.
-  virtual void AfterWake(int64_t mono_now, uint64_t cycle) = 0;
+  // After the clock was read; `now` on CLOCK_MONOTONIC. `smi`: system management interrupts since the call before, where
+  // they are counted.
+  virtual void AfterWake(int64_t mono_now, uint64_t cycle, uint64_t smi) = 0;
   // Histograms by part (kPartNames), after the thread has ended.
   virtual std::vector<LogHistogram> TakeParts() = 0;
 };
@@ -114,7 +115,8 @@ class MeasuringThread {
   void SetUp();
   int64_t FirstDeadline();
   bool SleepUntil(int64_t deadline);
-  void Sample(int64_t deadline, int64_t now, int64_t shift);
+  void Sample(int64_t deadline, int64_t now, int64_t shift, int64_t smi);
+  int64_t NewSmis();
   void CountLinear(int64_t units, int64_t ns);
   void KeepWorst(int64_t ns, int64_t now);
   void Record(int64_t units, int64_t now);

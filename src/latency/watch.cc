@@ -18,6 +18,7 @@
 #include "container/resolver.h"
 #include "latency/blame_session.h"
 #include "latency/clock.h"
+#include "latency/paths.h"
 
 namespace brink::latency {
 namespace {
@@ -129,6 +130,10 @@ class Watch {
   }
 
   void Take(const brink_lat_spike& spike) {
+    if (spike.kind == BRINK_LAT_SPIKE_NORMAL) {
+      if (std::string path = PathOf(ExplainWake(spike)); !path.empty()) ++normal_paths_[path];
+      return;
+    }
     SpikeReport report = spike.kind == BRINK_LAT_SPIKE_BLOCKED ? ExplainBlocked(spike) : ExplainWake(spike);
     auto later = [](const SpikeReport& a, const SpikeReport& b) { return a.lateness_ns > b.lateness_ns; };
     reports_.insert(std::upper_bound(reports_.begin(), reports_.end(), report, later), std::move(report));
@@ -147,7 +152,7 @@ class Watch {
     for (size_t cpu = 0; cpu < bpf_->cpus(); ++cpu) {
       if (cpu != spike.cpu && bpf_->cpu(cpu).head) evidence.others.push_back({static_cast<int>(cpu), CopyLog(bpf_->cpu(cpu), evidence.deadline)});
     }
-    evidence.heartbeat = bpf_->heartbeat();
+    evidence.beat_ns = bpf_->beat_ns();
     const brink_lat_capture& capture = bpf_->cpu(spike.cpu).capture[BRINK_LAT_AT_SWITCH];
     if (static_cast<int64_t>(capture.when) >= evidence.deadline && static_cast<int64_t>(capture.when) <= evidence.now) evidence.switching = capture;
     evidence.branches_asked = bpf_->snapshots();
@@ -183,6 +188,7 @@ class Watch {
     }
     document->spikes = std::move(reports_);
     document->tail_paths = FoldPaths(document->spikes);
+    document->path_diff = DiffPaths(document->spikes, normal_paths_);
     if (uint64_t lost = bpf_->lost_spikes()) document->result.notices.push_back(absl::StrFormat("late wake-ups lost because the ring was full: %d", lost));
     return OkStatus();
   }
@@ -193,6 +199,7 @@ class Watch {
   struct ring_buffer* ring_ = nullptr;
   std::vector<std::string> folders_;
   std::vector<SpikeReport> reports_;
+  std::map<std::string, uint64_t> normal_paths_;
 };
 
 }  // namespace

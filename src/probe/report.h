@@ -4,6 +4,7 @@
 #include <string>
 
 #include "probe/feature.h"
+#include "probe/tracepoints.h"
 
 namespace brink {
 
@@ -22,6 +23,7 @@ struct DoctorReport {
   uint64_t realtime_ns = 0;  // of the probing
   uint64_t monotonic_ns = 0;
   std::vector<BurntEntries> burnt;  // empty: not measured
+  std::vector<TracepointFinding> tracepoints;  // of brink latency
 };
 
 // One line a feature by group, off ones with reason and remedy; then rights and the source that auto takes.

@@ -82,6 +82,10 @@ std::string DoctorJson(const DoctorReport& report) {
                         {"remedy", OrNull(finding.remedy)},
                         {"detail", OrNull(finding.detail)}});
   }
+  Json tracepoints = Json::array();
+  for (const TracepointFinding& one : report.tracepoints) {
+    tracepoints.push_back({{"name", one.use.name}, {"on", one.finding.on}, {"what", one.use.gives}, {"reason", OrNull(one.finding.reason)}});
+  }
   SourceChoice choice = report.features.AutoSource();
   Json out = {{"schema", "brink.doctor.v1"},
               {"time", Rfc3339(report.realtime_ns)},
@@ -92,6 +96,7 @@ std::string DoctorJson(const DoctorReport& report) {
               {"setcap", SetcapLine()},
               {"features", features},
               {"burnt", BurntJson(report.burnt)},
+              {"tracepoints", tracepoints},
               {"auto_source", {{"name", OrNull(choice.name)}, {"reason", choice.reason}}},
               {"took_ns", report.took_ns}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -72,6 +72,16 @@ std::string Burnt(const std::vector<BurntEntries>& hooks) {
   return out;
 }
 
+std::string Tracepoints(const std::vector<TracepointFinding>& tracepoints) {
+  if (tracepoints.empty()) return "";
+  std::string out = "\ntracepoints of brink latency --blame\n";
+  for (const TracepointFinding& one : tracepoints) {
+    absl::StrAppendFormat(&out, "  %s %-32s %s\n", one.finding.on ? "yes" : "no ", one.use.name, one.use.gives);
+    if (!one.finding.on) absl::StrAppend(&out, "        why: ", one.finding.reason, "\n");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::span<const CapabilityUse> CapabilityUses() { return kUses; }
@@ -92,6 +102,7 @@ std::string DoctorText(const DoctorReport& report, bool verbose) {
     ++all;
     on += finding.on;
   }
+  out += Tracepoints(report.tracepoints);
   absl::StrAppend(&out, "\n", Rights(facts));
   out += Burnt(report.burnt);
   SourceChoice choice = report.features.AutoSource();

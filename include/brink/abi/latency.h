@@ -28,6 +28,7 @@ enum brink_lat_kind {
 	BRINK_LAT_IDLE_STATE,	/* id = state that was left */
 	BRINK_LAT_FREQ,		/* id = kHz from now on */
 	BRINK_LAT_MIGRATE,	/* id = tid, aux = destination CPU */
+	BRINK_LAT_IPI,		/* sent by this CPU: id = CPU that it went to, or BRINK_LAT_IPI_MANY; aux = sender's tid, work = its function or caller */
 };
 
 enum brink_lat_vector {
@@ -36,8 +37,11 @@ enum brink_lat_vector {
 	BRINK_LAT_VEC_CALL,
 	BRINK_LAT_VEC_CALL_SINGLE,
 	BRINK_LAT_VEC_IRQ_WORK,
+	BRINK_LAT_VEC_IPI,	/* where the kernel has one tracepoint for all of them */
 	BRINK_LAT_VEC_DEVICE = 16,
 };
+
+#define BRINK_LAT_IPI_MANY 0xffffffffU
 
 /* One stretch of time of a CPU. Short ones of the same kind and id that follow closely are one, with their number. */
 struct brink_lat_event {
@@ -76,12 +80,14 @@ struct brink_lat_capture {
 	__s32 kernel_bytes;	/* of kernel_stack, or a negative errno */
 	__s32 user_bytes;
 	__s32 branches;		/* number of entries, or a negative errno of the snapshot helper */
-	__u32 reserved;
+	__s32 previous_branches;	/* likewise, of the timer interrupt before (AT_WAKING) */
+	__u64 previous_when;	/* when that came; 0: not seen */
 	__u64 kernel_stack[BRINK_LAT_STACK];
 	__u64 user_stack[BRINK_LAT_STACK];
 	struct brink_branch entries[BRINK_MAX_HW_BRANCHES];
+	struct brink_branch previous[BRINK_MAX_HW_BRANCHES];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_lat_capture) == 56 + 16 * BRINK_LAT_STACK + 24 * BRINK_MAX_HW_BRANCHES);
+BRINK_ABI_ASSERT(sizeof(struct brink_lat_capture) == 64 + 16 * BRINK_LAT_STACK + 48 * BRINK_MAX_HW_BRANCHES);
 BRINK_ABI_FIELD(struct brink_lat_capture, when, 0, 8);
 BRINK_ABI_FIELD(struct brink_lat_capture, cgroup, 8, 8);
 BRINK_ABI_FIELD(struct brink_lat_capture, tid, 16, 4);
@@ -90,8 +96,9 @@ BRINK_ABI_FIELD(struct brink_lat_capture, comm, 24, 16);
 BRINK_ABI_FIELD(struct brink_lat_capture, kernel_bytes, 40, 4);
 BRINK_ABI_FIELD(struct brink_lat_capture, user_bytes, 44, 4);
 BRINK_ABI_FIELD(struct brink_lat_capture, branches, 48, 4);
-BRINK_ABI_FIELD(struct brink_lat_capture, reserved, 52, 4);
-BRINK_ABI_FIELD(struct brink_lat_capture, kernel_stack, 56, 8 * BRINK_LAT_STACK);
+BRINK_ABI_FIELD(struct brink_lat_capture, previous_branches, 52, 4);
+BRINK_ABI_FIELD(struct brink_lat_capture, previous_when, 56, 8);
+BRINK_ABI_FIELD(struct brink_lat_capture, kernel_stack, 64, 8 * BRINK_LAT_STACK);
 
 enum brink_lat_capture_at { BRINK_LAT_AT_WAKING, BRINK_LAT_AT_SWITCH, BRINK_LAT_CAPTURES };
 
@@ -106,11 +113,14 @@ struct brink_lat_cpu {
 	__u64 reclaim_start;
 	__u64 reclaim_ns;	/* likewise */
 	__u64 work;
+	__u64 timer_last;	/* entries of the last two timer interrupts */
+	__u64 timer_before;
+	__u64 normal_last;	/* watch: when an ordinary wake-up was kept for comparison */
 	struct brink_lat_capture capture[BRINK_LAT_CAPTURES];
 	struct brink_lat_event events[BRINK_LAT_EVENTS];
 };
 BRINK_ABI_FIELD(struct brink_lat_cpu, head, 0, 8);
-BRINK_ABI_FIELD(struct brink_lat_cpu, capture, 80, 2 * sizeof(struct brink_lat_capture));
+BRINK_ABI_FIELD(struct brink_lat_cpu, capture, 104, 2 * sizeof(struct brink_lat_capture));
 BRINK_ABI_ASSERT(sizeof(struct brink_lat_cpu) % 8 == 0);
 
 /* A measured thread. The first line is its own, the rest the kernel's. */
@@ -134,7 +144,8 @@ struct brink_lat_slot {
 	__u32 migrations;
 	__u32 waking_in_irq;
 	__u32 reserved;
-	__u64 tail_reserved[4];
+	__u64 woken;		/* sched_wakeup: put on its CPU's queue, 0 not seen */
+	__u64 tail_reserved[3];
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_lat_slot) == 192);
 BRINK_ABI_FIELD(struct brink_lat_slot, deadline, 0, 8);
@@ -156,7 +167,13 @@ BRINK_ABI_ASSERT(sizeof(struct brink_lat_config) == 40);
 enum brink_lat_watch { BRINK_LAT_WATCH_OFF, BRINK_LAT_WATCH_SET, BRINK_LAT_WATCH_ALL };
 
 /* An observed thread's wake-up that took longer than the limit, or its sleep in a futex that did. */
-enum brink_lat_spike_kind { BRINK_LAT_SPIKE_WAKE, BRINK_LAT_SPIKE_BLOCKED };
+enum brink_lat_spike_kind {
+	BRINK_LAT_SPIKE_WAKE,
+	BRINK_LAT_SPIKE_BLOCKED,
+	BRINK_LAT_SPIKE_NORMAL,	/* within the limit, for comparison: at most one in BRINK_LAT_NORMAL_NS a CPU */
+};
+#define BRINK_LAT_NORMAL_NS 50000000
+
 struct brink_lat_spike {
 	__u64 begin;		/* sched_waking, or the switch-out */
 	__u64 end;		/* switch-in, or sched_waking */

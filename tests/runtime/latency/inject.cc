@@ -132,16 +132,16 @@ void Softirq(int count, int cpu, const Log& log) {
 }
 
 // The guests' test module keeps interrupts off on the writer's CPU.
-void InterruptsOff(int count, int cpu, const Log& log) {
+void InterruptsOff(int count, int cpu, const Log& log, int64_t length_ns) {
   Pin(cpu);
   int fd = ::open("/sys/module/brink_lbr/parameters/irqs_off", O_RDWR);
   if (fd < 0) Fail("irqs_off of the test module");
-  std::string ns = std::to_string(kSpikeNs);
+  std::string ns = std::to_string(length_ns);
   Repeat(count, log, {}, [&] {
     if (::pwrite(fd, ns.data(), ns.size(), 0) < 0) Fail("irqs_off");
     char stolen[32] = {};
     if (::pread(fd, stolen, sizeof stolen - 1, 0) <= 0) Fail("irqs_off");
-    return std::atoll(stolen) < kSpikeNs / 5;
+    return std::atoll(stolen) < length_ns / 5;
   });
 }
 
@@ -314,7 +314,7 @@ int main(int argc, char** argv) {
   if (kind == "busy") Busy(count, cpu, log);
   else if (kind == "softirq") Softirq(count, cpu, log);
   else if (kind == "quota" && argc == 6) Quota(count, cpu, log, argv[5]);
-  else if (kind == "irqs-off") InterruptsOff(count, cpu, log);
+  else if (kind == "irqs-off" && argc == 6) InterruptsOff(count, cpu, log, std::atoi(argv[5]) * kMs);
   else if (kind == "stopped") Stopped(count, cpu, log);
   else if (kind == "faults") Faults(count, cpu, log);
   else if (kind == "reclaim" && argc == 7) Reclaim(count, cpu, log, argv[5], argv[6]);

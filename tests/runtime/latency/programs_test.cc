@@ -3,11 +3,16 @@
 #include <bpf/libbpf.h>
 #include <unistd.h>
 
+#include <set>
+
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "brink/abi/snapshot.h"
 #include "latency/blame_bpf.h"
 #include "support/features.h"
+#include "support/process.h"
+#include "latency.skel.h"
 #include "timerlat_action.skel.h"
 
 namespace brink::latency {
@@ -24,6 +29,36 @@ TEST(TimerlatAction, LoadsAsTheTracepointProgramThatRtlaCallsByTail) {
   ASSERT_EQ(bpf_map__set_pin_path(skeleton->maps.brink_timerlat, nullptr), 0);
   EXPECT_EQ(timerlat_action_bpf__load(skeleton), 0);
   timerlat_action_bpf__destroy(skeleton);
+}
+
+std::vector<std::string> ProgramTracepoints() {
+  std::set<std::string> names;
+  latency_bpf* skeleton = latency_bpf__open();
+  struct bpf_program* program;
+  bpf_object__for_each_program(program, skeleton->obj) {
+    std::string section = bpf_program__section_name(program);
+    names.insert(section.substr(section.rfind('/') + 1));
+  }
+  latency_bpf__destroy(skeleton);
+  return {names.begin(), names.end()};
+}
+
+// doctor lists what the programs hang on, no more and no less, and says the same as the loader.
+TEST(LatencyPrograms, DoctorTriesEachTracepoint) {
+  SKIP_UNLESS("bpf.tp_btf");
+  std::vector<std::string> listed, works;
+  auto json = nlohmann::json::parse(testing_support::RunBrink({"doctor", "--json"}).out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  for (const auto& one : json["tracepoints"]) {
+    listed.push_back(one["name"]);
+    if (one["on"]) works.push_back(one["name"]);
+    EXPECT_EQ(one["reason"].is_null(), one["on"].get<bool>()) << one;
+  }
+  EXPECT_THAT(listed, testing::UnorderedElementsAreArray(ProgramTracepoints()));
+  for (const char* needed : {"sched_waking", "sched_switch", "softirq_entry", "irq_handler_entry", "hrtimer_expire_entry", "cpu_idle"}) EXPECT_THAT(works, testing::Contains(needed));
+  auto bpf = LatencyBpf::Start({.snapshots = false, .beat_ns = 0, .watch = {.watch = BRINK_LAT_WATCH_ALL}});
+  ASSERT_TRUE(bpf.ok()) << bpf.status();
+  for (const std::string& missing : (*bpf)->missing()) EXPECT_THAT(works, testing::Not(testing::Contains(missing)));
 }
 
 TEST(LatencyPrograms, LoadAndLogThisMachine) {

@@ -6,6 +6,7 @@
 
 #include "latency/actions.h"
 #include "latency/blame_session.h"
+#include "latency/paths.h"
 #include "latency/throttle.h"
 #include "support/status_matchers.h"
 
@@ -129,7 +130,7 @@ TEST(Explain, RunnableBesideAnIdleCpuIsAQuota) {
 
 TEST(Explain, SilenceOfEveryCpuIsOutside) {
   Evidence e = Late(5000 * kUs, 5002 * kUs, 5010 * kUs);
-  e.heartbeat = true;
+  e.beat_ns = kBeatNs;
   e.own.events = {Event(BRINK_LAT_HARDIRQ, 0, kD - 3 * kUs, kD - kUs), Event(BRINK_LAT_HARDIRQ, 0, kD + 5000 * kUs, kD + 5003 * kUs)};
   e.others = {{0, {Event(BRINK_LAT_HARDIRQ, 0, kD - 9 * kUs, kD - 8 * kUs), Event(BRINK_LAT_HARDIRQ, 0, kD + 5001 * kUs, kD + 5004 * kUs)}}};
   EXPECT_EQ(Explain(e, {}).cause, Cause::kOutside);
@@ -152,6 +153,35 @@ TEST(Explain, AnInterruptOfUserCodeWasNeverHeldOff) {
   Evidence e = Late(5000 * kUs, 5002 * kUs, 5010 * kUs);
   SetStack(&e.waking, 2, 9);
   EXPECT_EQ(Explain(e, Numbered({"hrtimer_interrupt", "asm_sysvec_apic_timer_interrupt"})).cause, Cause::kOutside);
+}
+
+// What is neither a part nor a cause is told as a remark.
+TEST(Explain, RemarksTellIdleFrequencySmiStealTicksSendersAndThePreviousInterrupt) {
+  Evidence e = Late(5000 * kUs, 5002 * kUs, 5010 * kUs);
+  e.beat_ns = kBeatNs;
+  e.smi = 2, e.stolen_ns = 10 * kMs;
+  e.slot.migrations = 1;
+  e.slot.woken = e.slot.waking + 50 * kUs;
+  SetStack(&e.waking, 3, 9);
+  e.waking.when = e.slot.waking, e.waking.previous_when = e.waking.when - 6'000 * kUs;
+  e.waking.previous_branches = 1, e.waking.previous[0] = {.from = 3, .to = 2};
+  e.own.events = {Event(BRINK_LAT_FREQ, 1'200'000, kD - kMs, kD - kMs), Event(BRINK_LAT_IDLE_STATE, 3, kD - 4 * kMs, kD + 10 * kUs), Event(BRINK_LAT_HARDIRQ, BRINK_LAT_VEC_TIMER, kD + 5000 * kUs, kD + 5003 * kUs)};
+  CpuLog other{0, {Event(BRINK_LAT_IPI, 1, kD + kMs, kD + kMs, "shooter"), Event(BRINK_LAT_IPI, 7, kD + kMs, kD + kMs, "elsewhere"), Event(BRINK_LAT_HARDIRQ, 0, kD + 2500 * kUs, kD + 2501 * kUs)}};
+  other.events[0].work = 3, other.events[0].count = 4, other.events[0].aux = 77;
+  e.others = {other};
+  e.branches_asked = true;
+  // Kernel addresses have their upper half in numbers; these are small and named as the task's.
+  Names names = Numbered({"sysvec_apic_timer_interrupt", "asm_sysvec_apic_timer_interrupt", "guilty_function"});
+  SpikeReport report = Explain(e, names);
+  std::string text = SpikeText(report);
+  for (const char* part : {"system management interrupts since the wake-up before: 2", "stolen by the hypervisor about then: 10000.0 us", "migrated 1 times", "frequency changed to 1200 MHz",
+                           "left idle state 3, in which it had been for 4010.0 us", "timer interrupts of this CPU meanwhile: 1 of 5 (one every 1000 us), 4 missed",
+                           "interrupted by shooter (thread 77) on CPU 0, guilty_function: 4 times", "reached its CPU's queue 50.0 us after", "the timer interrupt before came 6000.0 us earlier",
+                           "branches before the timer interrupt 6000.0 us earlier"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, testing::Not(HasSubstr("elsewhere")));
+  EXPECT_EQ(report.previous_branches.size(), 1u);
 }
 
 TEST(Explain, TheIdleCpuAnswersLate) {
@@ -194,10 +224,30 @@ TEST(CopyLog, LeavesOutWhatIsOlderOrOverwritten) {
 
 TEST(Fold, CountsEqualPaths) {
   SpikeReport a;
-  a.cause = Cause::kTask, a.subject = "x", a.kernel_stack = {"inner", "outer"};
+  a.cause = Cause::kTask, a.subject = "x", a.occupant = "hog", a.kernel_stack = {"inner", "outer"};
   SpikeReport b = a;
   b.branches = {"f -> g", "e -> f"};
-  EXPECT_THAT(FoldPaths({a, a, b}), testing::ElementsAre("task;x;outer;inner 2", "task;x;e;f 1"));
+  EXPECT_THAT(FoldPaths({a, a, b}), testing::ElementsAre("task;x;hog;outer;inner 2", "task;x;hog;e;f 1"));
+  // Separators within a name would make two frames of one.
+  a.kernel_stack = {"lambda(int;\n)"};
+  EXPECT_EQ(PathOf(a), "hog;lambda(int::)");
+  a.kernel_stack.clear();
+  EXPECT_EQ(PathOf(a), "");
+}
+
+TEST(Fold, TheDifferencePutsWhatIsTypicalOfLateOnesFirst) {
+  SpikeReport guilty, common;
+  guilty.occupant = "hog", guilty.kernel_stack = {"spin"};
+  common.occupant = "idle", common.kernel_stack = {"halt"};
+  PathDiff diff = DiffPaths({guilty, guilty, guilty, common, SpikeReport()}, {{"idle;halt", 18}, {"hog;spin", 1}, {"other;work", 1}});
+  EXPECT_EQ(diff.late, 4u);
+  EXPECT_EQ(diff.normal, 20u);
+  ASSERT_EQ(diff.rows.size(), 3u);
+  EXPECT_EQ(diff.rows[0].path, "hog;spin");
+  EXPECT_DOUBLE_EQ(diff.LateShare(diff.rows[0]), 0.75);
+  EXPECT_DOUBLE_EQ(diff.NormalShare(diff.rows[0]), 0.05);
+  EXPECT_EQ(diff.rows[2].path, "idle;halt");
+  EXPECT_EQ(FoldedDiff(diff), "hog;spin 1 3\nother;work 1 0\nidle;halt 18 1\n");
 }
 
 TEST(Throttle, ReadsBothHierarchiesForms) {
@@ -209,7 +259,8 @@ TEST(Throttle, ReadsBothHierarchiesForms) {
 TEST(Actions, AreParsedAndRefused) {
   using testing_support::IsOk;
   EXPECT_THAT(ThresholdActions::Parse({"continue", "signal:10:4711", "exec:cat", "trace", "stop"}), IsOk());
-  for (const char* word : {"", "halt", "signal:10", "signal:99:1", "signal:10:0", "exec:"}) EXPECT_FALSE(ThresholdActions::Parse({word}).ok()) << word;
+  EXPECT_THAT(ThresholdActions::Parse({"signal", "signal:12", "signal:12:parent"}), IsOk());
+  for (const char* word : {"", "halt", "signal:", "signal:x", "signal:99:1", "signal:10:0", "signal:10:1:2", "exec:"}) EXPECT_FALSE(ThresholdActions::Parse({word}).ok()) << word;
   auto actions = ThresholdActions::Parse({"signal:10:2147483647", "stop"});
   ASSERT_THAT(actions, IsOk());
   actions->Run({});
