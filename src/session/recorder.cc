@@ -145,7 +145,7 @@ Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) 
 }
 
 // True once the command has ended; false after the grace time, or at once when brink is told a second time to end.
-bool EndsInGrace(const CommandChild& child, SignalSet& signals) {
+bool EndsInGrace(const CommandChild& child, RunSignals& signals) {
   const uint64_t deadline = MonotonicNs() + kGraceNs;
   while (true) {
     pollfd fds[] = {{child.pidfd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
@@ -160,7 +160,7 @@ bool EndsInGrace(const CommandChild& child, SignalSet& signals) {
 }
 
 // Ends a command that still runs, and reaps it.
-void FinishCommand(Session& session, SignalSet& signals, RecordResult* result) {
+void FinishCommand(Session& session, RunSignals& signals, RecordResult* result) {
   CommandChild* child = session.command();
   if (!child || result->command_status) return;
   if (result->reason != EndReason::kCommandEnded && result->reason != EndReason::kConsumerFailed) {
