@@ -1,10 +1,15 @@
 // Who is recorded: short-lived processes, threads, process trees, in each way of choosing a target.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
 
 #include "base/strings.h"
+#include "session/run_cgroup.h"
 #include "support.h"
 #include "support/features.h"
 
@@ -94,6 +99,26 @@ TEST(Target, AddressesOfABusyProcessTreeResolve) {
 TEST(Target, AddressesResolveWithTheTaskSetToo) {
   SKIP_UNLESS("bpf.perf_event");
   CheckChurn({"--run-cgroup", "off"});
+}
+
+// A process of the group is recorded, from wherever it was started, and nobody else.
+TEST(Target, AGroupIsRecordedByItsName) {
+  SKIP_UNLESS("bpf.perf_event");
+  SessionMounts mounts = ReadCgroupMounts();
+  const std::string mount = mounts.perf_event.empty() ? mounts.v2 : mounts.perf_event;
+  const std::string name = "brink-test-" + std::to_string(getpid()), folder = mount + "/" + name;
+  if (mount.empty() || mkdir(folder.c_str(), 0755) != 0) GTEST_SKIP() << "needs a cgroup hierarchy with perf_event that can be written to";
+  TempDir dir;
+  {
+    Background inside({RECORD_TARGET, "spin", "100000"}), outside({RECORD_TARGET, "spin", "100000"});
+    std::ofstream(folder + "/cgroup.procs") << inside.pid();
+    auto recording = RecordInto(dir.path(), {"--source", "none", "-F", "1000", "-o", dir.File("x"), "-G", name, "--duration", "500ms"});
+    EXPECT_EQ(recording.process.status, 0) << recording.process.err;
+    FileFacts facts = ReadFacts(dir.File("x"));
+    EXPECT_EQ(facts.samples_of_thread.size(), 1u);
+    EXPECT_TRUE(facts.samples_of_thread.contains(static_cast<uint32_t>(inside.pid()))) << recording.process.err;
+  }
+  for (int i = 0; i < 100 && rmdir(folder.c_str()) != 0 && errno == EBUSY; ++i) usleep(20'000);
 }
 
 TEST(Target, NoInheritLeavesChildrenOut) {

@@ -1,9 +1,13 @@
 // `brink record --source lbr` on this guest's branch hardware: the file holds what the hardware delivered.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -32,6 +36,17 @@ uint64_t Cleared(uint64_t branch_type) {
 
 // Made-up branches are none of the loop that doctor's self-test runs, which is right; here they are to be taken.
 void Trust() { setenv("BRINK_FAKE", "source.lbr=on,branch.stack=on", 1); }
+
+bool WriteFile(const std::string& path, std::string_view text) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  return fd.valid() && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+uint64_t MonotonicNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 
 // A process that spins until killed, so that only its samples are wanted.
 class Spinner {
@@ -118,6 +133,46 @@ TEST(Record, TrueBranchesAreStraightLines) {
   printf("%zu samples, %zu pairs\n", recording.samples.size(), pairs);
   EXPECT_GT(pairs, 1000u);
   EXPECT_EQ(bent, 0u);
+}
+
+// A CPU goes and comes back while everything is recorded: its events and its ring are opened anew, and its samples are there.
+TEST(Record, FollowsACpuThatGoesAndComes) {
+  if (OnlineCpus() < 2) GTEST_SKIP() << "needs a guest with two CPUs";
+  const char kEnd[] = "/tmp/guest-record-end";
+  auto turn = [](const char* to) { return WriteFile("/sys/devices/system/cpu/cpu1/online", to); };
+  unlink(kEnd);
+  unlink(kFile);
+  Spinner one, two;
+  std::string said;
+  int status = -1;
+  std::thread record([&] {
+    status = RunBrinkHere({"record", "-a", "--source", "none", "-e", "cpu-clock", "-F", "500", "-o", kFile, "--", "sh", "-c",
+                           "while [ ! -e " + std::string(kEnd) + " ]; do sleep 0.2; done"}, said);
+  });
+  struct stat file = {};
+  for (int i = 0; i < 1200 && (stat(kFile, &file) != 0 || file.st_size < 100'000); i++) usleep(50'000);
+  EXPECT_TRUE(turn("0"));
+  sleep(4);  // it looks once a second
+  EXPECT_TRUE(turn("1"));
+  const double back = static_cast<double>(MonotonicNs()) / 1e9;
+  sleep(4);
+  EXPECT_TRUE(WriteFile(kEnd, ""));
+  record.join();
+  ASSERT_EQ(status, 0) << said;
+  EXPECT_NE(said.find("CPU 1 went offline"), said.npos) << said;
+  EXPECT_NE(said.find("CPU 1 came online"), said.npos) << said;
+  std::string text;
+  ASSERT_EQ(RunBrinkHere({"script", "-i", kFile, "-F", "cpu,time"}, text), 0) << text;
+  int before = 0, after = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    int cpu = -1;
+    double time = 0;
+    if (sscanf(line.c_str(), " [%d] %lf", &cpu, &time) == 2 && cpu == 1) ++(time < back ? before : after);
+  }
+  printf("samples of CPU 1: %d before, %d after\n", before, after);
+  EXPECT_GT(before, 20);
+  EXPECT_GT(after, 20);
 }
 
 }  // namespace
