@@ -8,7 +8,7 @@
 
 #include <absl/strings/str_format.h>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "brbe/check.h"
@@ -72,7 +72,7 @@ class BrbeCommand : public Command {
   void Line(const std::string& line) { json_text_ += line + "\n"; }
   Status PutJson() const {
     if (json_file_.empty()) return WriteAll(STDOUT_FILENO, json_text_.data(), json_text_.size());
-    ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(json_file_));
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(json_file_, O_WRONLY | O_CREAT | O_TRUNC));
     return WriteAll(fd.get(), json_text_.data(), json_text_.size());
   }
 

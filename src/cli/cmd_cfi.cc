@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "cfi/event_text.h"
@@ -62,7 +62,7 @@ class CfiCommand : public Command {
     if (file_.empty()) {
       RETURN_IF_ERROR(WriteAll(STDOUT_FILENO, out.data(), out.size()));
     } else {
-      ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(file_));
+      ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(file_, O_WRONLY | O_CREAT | O_TRUNC));
       RETURN_IF_ERROR(WriteAll(fd.get(), out.data(), out.size()));
     }
     return failed ? kConditionMet : report.damaged ? kIncomplete : kDone;

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "cli/commands.h"
 #include "cli/version.h"
 #include "probe/probe.h"
@@ -69,7 +69,7 @@ class DoctorCommand : public Command {
  private:
   Status Put(const std::string& text) const {
     if (json_file_.empty()) return WriteAll(STDOUT_FILENO, text.data(), text.size());
-    ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(json_file_));
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(json_file_, O_WRONLY | O_CREAT | O_TRUNC));
     return WriteAll(fd.get(), text.data(), text.size());
   }
 

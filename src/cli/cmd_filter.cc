@@ -7,7 +7,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/interleave.h"
@@ -96,7 +96,7 @@ class FilterCommand : public Command {
     if (json_file_.empty()) {
       RETURN_IF_ERROR(WriteAll(STDOUT_FILENO, json_text_.data(), json_text_.size()));
     } else {
-      ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(json_file_));
+      ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(json_file_, O_WRONLY | O_CREAT | O_TRUNC));
       RETURN_IF_ERROR(WriteAll(fd.get(), json_text_.data(), json_text_.size()));
     }
     return status;

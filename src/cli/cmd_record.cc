@@ -7,7 +7,7 @@
 
 #include <absl/strings/str_format.h>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -67,7 +67,7 @@ class RecordCommand : public Command {
       if (options_.json_path.empty()) {
         if (options_.output != "-") std::fputs(text.c_str(), stdout);
       } else {
-        ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(options_.json_path));
+        ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(options_.json_path, O_WRONLY | O_CREAT | O_TRUNC));
         RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
       }
     }

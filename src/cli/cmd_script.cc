@@ -1,9 +1,10 @@
 #include <cstdio>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <absl/strings/str_format.h>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -62,7 +63,7 @@ class ScriptCommand : public Command {
         {.name = "ns", .group = "Output", .help = "Nanoseconds in perf's time field.", .set = StoreFlag(&options_.nanoseconds)},
         {.name = "format", .value = Value::kRequired, .meta = "text|json", .group = "Output",
          .help = "json prints one object a line and sample (schema brink.sample.v1).", .set = StoreString(&format_)},
-        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.",
+        {.name = "json", .value = Value::kOptional, .meta = "FILE", .group = "Output", .help = "The same as --format json, into FILE if one is given.", .writes = true,
          .set = [this](std::string_view v) {
            format_ = "json";
            output_ = std::string(v);
@@ -111,7 +112,7 @@ class ScriptCommand : public Command {
     ASSIGN_OR_RETURN(auto reader, perfdata::Reader::Open(input_));
     UniqueFd file;
     if (!output_.empty()) {
-      ASSIGN_OR_RETURN(file, OpenOutput(output_));
+      ASSIGN_OR_RETURN(file, OpenFile(output_, O_WRONLY | O_CREAT | O_TRUNC));
     }
     script::TextBuffer out(file.valid() ? file.get() : STDOUT_FILENO);
     if (dump_header_) {

@@ -94,6 +94,7 @@ RecordOptions::RecordOptions() {
       {.name = "depth", .value = kRequired, .meta = "N", .group = how, .help = "Most branches of a stack; the default is the source's.", .set = StoreUint(&depth, 1, BRINK_MAX_WALK_BRANCHES)},
       {.name = "whole-run", .group = how, .help = "With --source step: every branch of the whole run, not samples.", .set = StoreFlag(&whole_run)},
       {.letter = 'D', .name = "delay", .value = kRequired, .meta = "MS", .group = how, .help = "Begin after this time; -1: never by itself.", .set = StoreDelay(&delay_ms)},
+      {.name = "strip-kernel", .group = how, .help = "Leave kernel addresses out of the recording: who reads it does not learn where the kernel lies.", .set = StoreFlag(&strip_kernel)},
       {.name = "all-cgroups", .group = how, .help = "The cgroup of each sample.", .set = StoreFlag(&all_cgroups)},
       {.name = "duration", .value = kRequired, .meta = "TIME", .group = how, .help = "End after this time (10s, 2m). A command that still runs is sent SIGTERM.", .set = StoreDuration(&duration_ns, 1'000'000'000)},
 

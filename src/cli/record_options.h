@@ -29,7 +29,7 @@ struct RecordOptions {
   std::string frequency;
   uint64_t count = 0, depth = 0, replay_count = 0, replay_rate = 0;
   bool replay_undrained = false;
-  bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false;
+  bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false, strip_kernel = false;
   std::string call_graph_mode;
 
   std::string walk_mode = "auto";

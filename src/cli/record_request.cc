@@ -155,6 +155,7 @@ StatusOr<RecordRequest> MakeRecordRequest(const RecordOptions& options, const st
   RETURN_IF_ERROR(FillPipeline(options, &session));
   RETURN_IF_ERROR(FillFile(options, command, &request.spec));
   request.spec.cgroup_ids = options.all_cgroups;
+  request.spec.strip_kernel = options.strip_kernel;
   request.spec.duration_ns = options.duration_ns;
   request.spec.replay_count = options.replay_count;
   request.spec.replay_rate = options.replay_rate;

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/output.h"
+#include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
 
@@ -114,7 +114,7 @@ int ReportDamage(const char* command, const report::RecordingFacts& facts) {
 
 Status WriteOutput(const std::string& path, const std::string& text) {
   if (path.empty() || path == "-") return WriteAll(STDOUT_FILENO, text.data(), text.size());
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenOutput(path));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC));
   return Annotate(WriteAll(fd.get(), text.data(), text.size()), path);
 }
 

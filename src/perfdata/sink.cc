@@ -65,9 +65,7 @@ Status FdSink::Sync() {
 }
 
 StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path) {
-  // Not through a link that someone may have laid in a shared folder; those of /dev are the system's.
-  const int follow = path.starts_with("/dev/") || path.starts_with("/proc/self/") ? 0 : O_NOFOLLOW;
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT | follow, 0600));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT, 0600));
   RETURN_IF_ERROR(LockForWriting(fd.get(), path));
   // Devices and pipes given as a file have no size to be set.
   if (ftruncate(fd.get(), 0) != 0 && errno != EINVAL) return ErrnoError(errno, "cannot empty " + path);

@@ -14,6 +14,7 @@
 #include "base/signals.h"
 #include "session/event_source.h"
 #include "session/filter_consumer.h"
+#include "session/kernel_stripper.h"
 
 namespace brink {
 namespace {
@@ -221,9 +222,11 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
                    FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}, spec.open_sink));
   auto* replay = dynamic_cast<EventSource*>(source.get());
   if (spec.replay_undrained) replay->FeedAtLoad(spec.replay_count);
-  ASSIGN_OR_RETURN(std::unique_ptr<FilterConsumer> filter, FilterConsumer::Create(spec.filter, source->traits().filters_in_bpf, *file));
+  KernelStripper stripper(*file);
+  Consumer& writer = spec.strip_kernel ? static_cast<Consumer&>(stripper) : *file;
+  ASSIGN_OR_RETURN(std::unique_ptr<FilterConsumer> filter, FilterConsumer::Create(spec.filter, source->traits().filters_in_bpf, writer));
   if (filter) spec.session.filter = filter->bpf_program();
-  Consumer& consumer = filter && filter->needed() ? static_cast<Consumer&>(*filter) : *file;
+  Consumer& consumer = filter && filter->needed() ? static_cast<Consumer&>(*filter) : writer;
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec.session, std::move(source), consumer));
 
   RecordResult result;

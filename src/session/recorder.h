@@ -30,6 +30,7 @@ struct RecordSpec {
   FileSpec file;                 // events are filled in from the session's
   FileConsumer::OpenSink open_sink;  // where the records go instead of file.path; file.pipe is set then
   bool cgroup_ids = false;       // cgroup of each sample in the file
+  bool strip_kernel = false;     // no kernel addresses in the file
   uint64_t duration_ns = 0;      // 0: no limit
   std::optional<uint64_t> delay_ns;  // -D: enable after this time; max value: never
   uint64_t rotate_ns = 0;        // a new file after this time
