@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
 #include "support.h"
 #include "support/features.h"
 
@@ -47,6 +51,34 @@ TEST(Record, PerfReadsTheFileWithoutAWarning) {
   struct stat st;
   ASSERT_EQ(stat(dir.File("x.data").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u);
+}
+
+// Words of the file that lie in the kernel's text or modules; PERF_CONTEXT_* marks lie above.
+size_t KernelAddresses(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  size_t found = 0;
+  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + at, 8);
+    found += word >= 0xffffffff80000000 && word < 0xfffffffffffff000;
+  }
+  return found;
+}
+
+TEST(Record, TheKernelsAddressesCanBeKeptOut) {
+  SKIP_UNLESS("bpf.perf_event");
+  if (geteuid() != 0) GTEST_SKIP() << "kernel addresses are there for root";
+  TempDir dir;
+  const std::vector<std::string> busy_kernel = {"/bin/sh", "-c", "dd if=/dev/zero of=/dev/null bs=1 count=400000 2> /dev/null"};
+  std::vector<std::string> words = {"--source", "none", "-g", "-F", "2000", "-o", dir.File("x.data")};
+  ASSERT_EQ(RecordInto(dir.path(), With(words, busy_kernel)).process.status, 0);
+  EXPECT_GT(KernelAddresses(dir.File("x.data")), 100u) << "or the rest shows nothing";
+  words.insert(words.begin(), "--strip-kernel");
+  auto recording = RecordInto(dir.path(), With(words, busy_kernel));
+  ASSERT_EQ(recording.process.status, 0) << recording.process.err;
+  EXPECT_EQ(KernelAddresses(dir.File("x.data")), 0u);
+  EXPECT_GT(ReadFacts(dir.File("x.data")).samples, 20u);
 }
 
 // The kernel flags every thread as forked and not executed; only the process before its exec is to be left out.
