@@ -66,6 +66,26 @@ struct task_struct___thread {
 	struct thread_struct thread;
 };
 
+/* How often the thread was switched out, and its priority (below 100: real time). */
+struct task_struct___switches {
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	int prio;
+};
+
+/* The saved vector registers of a thread (x86-64): struct fpu lies right behind task_struct from 6.16 on. */
+union fpregs_state {
+	__u8 __padding[4096];
+};
+
+struct fpstate {
+	union fpregs_state regs;
+};
+
+struct fpu {
+	struct fpstate *fpstate;
+};
+
 #pragma clang attribute pop
 
 #endif /* BRINK_VMLINUX_MM_H_ */

@@ -26,14 +26,35 @@ struct {
 	__type(value, struct walk_recent_misses);
 } walk_recent SEC(".maps");
 
-/*
- * Sends the miss that w describes, on behalf of sample s, by way of m. A race for walk_recent sends a miss twice or
- * late, and no more.
- */
+/* Writes down the miss that w describes, on behalf of sample s, with the code as it is now. */
+WALK_INLINE void walk_fill_miss(const struct brink_walk *w, const struct brink_sample *s, struct brink_miss *m, __u64 vm_stamp)
+{
+	__u64 page = w->miss_address & ~(__u64)(BRINK_WALK_PAGE_SIZE - 1);
+
+	m->header.type = BRINK_REC_MISS;
+	m->header.version = BRINK_ABI_VERSION;
+	m->header.size = sizeof(*m);
+	m->time_ns = s->time_ns;
+	m->asid = w->asid;
+	m->address = w->miss_address;
+	m->task_start_ns = s->task_start_ns;
+	m->vm_stamp = vm_stamp;
+	m->tgid = s->tgid;
+	m->tid = s->tid;
+	m->slot = w->miss_slot;
+	m->reason = w->miss_reason;
+	m->code_len = 0;
+	if (!bpf_probe_read_user(m->code, BRINK_WALK_PAGE_SIZE, (const void *)page)) {
+		m->code_len = BRINK_WALK_PAGE_SIZE;
+		if (!bpf_probe_read_user(m->code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL, (const void *)(page + BRINK_WALK_PAGE_SIZE)))
+			m->code_len = BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL;
+	}
+}
+
+/* Sends the miss, by way of m. A race for walk_recent sends a miss twice or late, and no more. */
 WALK_INLINE void walk_send_miss(const struct brink_walk *w, const struct brink_sample *s, struct brink_miss *m, __u64 vm_stamp)
 {
-	__u64 address = w->miss_address, page = address & ~(__u64)(BRINK_WALK_PAGE_SIZE - 1);
-	__u64 key = (address ^ w->asid) + w->miss_reason, now = s->time_ns;
+	__u64 key = (w->miss_address ^ w->asid) + w->miss_reason, now = s->time_ns;
 	struct walk_recent_misses *table;
 	struct walk_recent_miss *recent;
 	__u32 zero = 0;
@@ -49,24 +70,7 @@ WALK_INLINE void walk_send_miss(const struct brink_walk *w, const struct brink_s
 		return;
 	recent->key = key;
 	recent->time_ns = now;
-	m->header.type = BRINK_REC_MISS;
-	m->header.version = BRINK_ABI_VERSION;
-	m->header.size = sizeof(*m);
-	m->time_ns = now;
-	m->asid = w->asid;
-	m->address = address;
-	m->task_start_ns = s->task_start_ns;
-	m->vm_stamp = vm_stamp;
-	m->tgid = s->tgid;
-	m->tid = s->tid;
-	m->slot = w->miss_slot;
-	m->reason = w->miss_reason;
-	m->code_len = 0;
-	if (!bpf_probe_read_user(m->code, BRINK_WALK_PAGE_SIZE, (const void *)page)) {
-		m->code_len = BRINK_WALK_PAGE_SIZE;
-		if (!bpf_probe_read_user(m->code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL, (const void *)(page + BRINK_WALK_PAGE_SIZE)))
-			m->code_len = BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL;
-	}
+	walk_fill_miss(w, s, m, vm_stamp);
 	/* The sooner it is answered, the fewer walks end here. */
 	if (bpf_ringbuf_output(&brink_ring, m, sizeof(*m), BPF_RB_FORCE_WAKEUP)) {
 		recent->key = 0;

@@ -162,7 +162,7 @@ WALK_INLINE void walk_prepare(struct brink_walk *w, __u64 now)
 
 	walk_begin(w, &config);
 	w->start_ns = now;
-	w->deadline_ns = walk_config.budget_ns ? now + walk_config.budget_ns : 0;
+	w->deadline_ns = walk_config.budget_ns ? now + walk_config.budget_ns - walk_config.reserve_ns : 0;
 }
 
 #endif /* BRINK_WALK_PROGRAM_H_ */

@@ -53,6 +53,7 @@ WALK_INLINE void walk_begin(struct brink_walk *w, const struct brink_walk_config
 	w->code_pages = 0;
 	w->mm = 0;
 	w->denied = 0;
+	w->vectors = 0;
 	w->strays = 0;
 	w->nr_lines = 0;
 	for (i = BRINK_WREG_ZERO; i < BRINK_WREG_K0; i++) {

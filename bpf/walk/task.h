@@ -24,78 +24,17 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 #define WALK_RCU_LOCK() bpf_rcu_read_lock()
 #define WALK_RCU_UNLOCK() bpf_rcu_read_unlock()
 
+#include "walk/assist.h"
 #include "walk/program.h"
+#include "walk/slot.h"
 
 /* From the sample to the start of the walk, and to its end; later ones are dropped, for the file is kept in order. */
 #define WALK_LATE_START_NS 20000000ull
 #define WALK_LATE_END_NS 50000000ull
 /* Pages brought in for one walk, at most. */
 #define WALK_MOST_FAULTS 64
-#define WALK_SLOTS_PER_CPU 2
-/* Slots looked at for a free one. */
-#define WALK_SLOT_TRIES 8
-
-struct walk_slot {
-	struct bpf_task_work work;
-	__u32 busy;	/* claimed by compare and swap */
-	__u32 index;
-	__u64 sp;	/* where the sample hit */
-	__u64 chain[BRINK_MAX_CHAIN];
-	struct brink_filter_scratch filter;
-	struct brink_miss miss;
-	struct brink_sample_scratch record;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct walk_slot);
-} walk_slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct brink_walk_flight);
-} walk_flights SEC(".maps");
-
-const volatile __u32 walk_slot_count = 1;
-
-/* The CPU's first slots come first: their memory is warm. */
-static struct walk_slot *walk_claim(void)
-{
-	__u32 start = bpf_get_smp_processor_id() * WALK_SLOTS_PER_CPU, i, index;
-	struct walk_slot *slot;
-
-	for (i = 0; i < WALK_SLOT_TRIES; i++) {
-		index = (start + i) % walk_slot_count;
-		slot = bpf_map_lookup_elem(&walk_slots, &index);
-		if (slot && !__sync_val_compare_and_swap(&slot->busy, 0, 1)) {
-			slot->index = index;
-			return slot;
-		}
-	}
-	return 0;
-}
-
-/* Says since when the slot is under way; 0: its record is in the ring. A full barrier: user space looks here first. */
-WALK_INLINE void walk_under_way(const struct walk_slot *slot, __u64 since_ns)
-{
-	__u32 index = slot->index;
-	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
-
-	if (flight)
-		__sync_lock_test_and_set(&flight->since_ns, since_ns);
-}
-
-WALK_INLINE void walk_release(struct walk_slot *slot)
-{
-	walk_under_way(slot, 0);
-	__sync_val_compare_and_swap(&slot->busy, 1, 0);
-}
-
+/* Times that one walk waits for code, at most. */
+#define WALK_MOST_LIFTS 64
 /* The registers with which the thread will go on. Returns 0 if they are those of the sample. */
 WALK_INLINE int walk_take_user_regs(struct brink_walk *w, struct task_struct *task, __u64 ip, __u64 sp)
 {
@@ -125,7 +64,23 @@ WALK_INLINE int walk_take_user_regs(struct brink_walk *w, struct task_struct *ta
 struct walk_task_ctx {
 	struct walk_ctx walk;
 	__u64 *epoch;
+	struct walk_slot *slot;
 };
+
+/* Its epoch ended meanwhile: whatever the walk knows about code may be gone. */
+WALK_INLINE void walk_forget_code(struct brink_walk *w)
+{
+	__u32 i;
+
+	w->stop = 0;
+	w->line = 0;
+	w->ret_top = 0;
+	w->next_clock = w->steps;
+	for (i = 0; i < BRINK_WALK_VALID; i++)
+		w->valid[i].address = 0;
+	for (i = 0; i < BRINK_WALK_XLAT_CACHE; i++)
+		w->tlb[i].gen = 0;
+}
 
 /*
  * The walk ended: goes on all the same if it was for memory that can be brought in. Everything that can fail in an
@@ -136,7 +91,6 @@ static __attribute__((noinline)) long walk_fault_in(struct walk_task_ctx *c)
 {
 	struct brink_walk *w = c->walk.w;
 	__u64 byte = 0;
-	__u32 i;
 	long error;
 
 	if (w->stop != BRINK_STOP_FAULT || w->denied || w->faults >= WALK_MOST_FAULTS)
@@ -147,15 +101,47 @@ static __attribute__((noinline)) long walk_fault_in(struct walk_task_ctx *c)
 	__sync_fetch_and_add(c->epoch, 1);
 	if (error)
 		return 1;
-	w->stop = 0;
-	w->line = 0;
-	w->ret_top = 0;
-	w->next_clock = w->steps;
-	for (i = 0; i < BRINK_WALK_VALID; i++)
-		w->valid[i].address = 0;
-	for (i = 0; i < BRINK_WALK_XLAT_CACHE; i++)
-		w->tlb[i].gen = 0;
+	walk_forget_code(w);
 	return walk_translate(w);
+}
+
+/*
+ * The walk came to code that is not lifted: has it lifted now and goes on there. A missing instruction has changed
+ * nothing either.
+ */
+static __attribute__((noinline)) long walk_lift_in(struct walk_task_ctx *c)
+{
+	struct brink_walk *w = c->walk.w;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct brink_assist_state *a = walk_assist_of_cpu();
+	__u64 start, byte, ns;
+	long ended = 1;
+
+	if (!walk_assist.lift || (w->stop != BRINK_STOP_MISS && w->stop != BRINK_STOP_CODE_CHANGED) ||
+	    (w->miss_reason != BRINK_MISS_PAGE && w->miss_reason != BRINK_MISS_ENTRY) || w->assists >= WALK_MOST_LIFTS || !a)
+		return 1;
+	start = bpf_ktime_get_ns();
+	if (!walk_assist_open(a, task, BRINK_ASSIST_LIFT, start))
+		return 1;
+	w->assists++;
+	__sync_fetch_and_add(c->epoch, 1);
+	bpf_copy_from_user(&byte, 1, (const void *)w->miss_address);
+	walk_fill_miss(w, &c->slot->record.sample, &c->slot->miss, walk_vm_stamp(task));
+	walk_assist_call(&c->slot->miss, BRINK_ASSIST_LIFT, w->miss_address);
+	__sync_fetch_and_add(c->epoch, 1);
+	walk_forget_code(w);
+	ended = walk_translate(w);
+	ns = bpf_ktime_get_ns() - start;
+	c->slot->assist_ns += ns;
+	if (w->deadline_ns)
+		w->deadline_ns += ns;
+	walk_assist_done(BRINK_ASSIST_LIFT, ns, !ended);
+	return ended;
+}
+
+WALK_INLINE long walk_goes_on_after(struct walk_task_ctx *c)
+{
+	return walk_fault_in(c) && walk_lift_in(c);
 }
 
 static long walk_task_step(__u32 i, void *p)
@@ -165,23 +151,98 @@ static long walk_task_step(__u32 i, void *p)
 
 	if (walk_likely(!walk_step(&c->walk)))
 		return 0;
-	ended = walk_fault_in(c);
+	ended = walk_goes_on_after(c);
 	/* The compiler knows that it is 0 or 1, the verifier does not. */
 	WALK_OPAQUE(ended);
 	return ended & 1;
 }
 
-WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out, __u64 *epoch)
+WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out, __u64 *epoch, struct walk_slot *slot)
 {
-	struct walk_task_ctx c = { .walk = { .w = w, .out = out }, .epoch = epoch };
+	struct walk_task_ctx c = { .walk = { .w = w, .out = out }, .epoch = epoch, .slot = slot };
 
 	__sync_fetch_and_add(epoch, 1);
-	if (!walk_translate(w) || !walk_fault_in(&c)) {
+	if (!walk_translate(w) || !walk_goes_on_after(&c)) {
 		bpf_loop(BRINK_WALK_MAX_STEPS + 1, walk_task_step, &c, 0);
 		if (!w->stop)
 			w->stop = BRINK_STOP_BUDGET;
 	}
 	__sync_fetch_and_add(epoch, 1);
+}
+
+/*
+ * Makes ready for a walk from the registers with which the thread goes on, with its vector registers if they are `saved`.
+ * 0; 1: those registers are not the sample's; 2: the walk has ended.
+ */
+static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u32 index, __u32 saved)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct brink_sample *s = &slot->record.sample;
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+	__u32 i;
+
+	if (!w)
+		return 1;
+	w->faults = 0;
+	w->assists = 0;
+	walk_prepare(w, bpf_ktime_get_ns());
+	if (walk_take_user_regs(w, task, s->ip, slot->sp))
+		return 1;
+	for (i = 0; i < 16; i++)
+		w->reg[i].unk = 0;
+	w->asid = walk_asid(task);
+	if (!w->asid) {
+		w->stop = BRINK_STOP_NOT_USER;
+		return 2;
+	}
+	if (walk_take_process(w, task))
+		return 2;
+	walk_take_mappings(w, task->mm, s->task_start_ns);
+	if (saved)
+		walk_take_vectors(w, walk_fpstate(task));
+	return 0;
+}
+
+/* One walk. 1: the thread's registers are not the sample's. */
+static __attribute__((noinline)) int walk_task_attempt(struct walk_slot *slot, __u32 index, __u32 saved)
+{
+	int state = walk_task_ready(slot, index, saved);
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
+	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
+
+	if (!w || !out || !flight || state == 1)
+		return 1;
+	if (!state)
+		walk_task_run(w, out, &flight->epoch, slot);
+	return 0;
+}
+
+/*
+ * After a walk that ended for want of vector registers: has the thread switched out. 1: they are in memory, it is to be
+ * walked again.
+ */
+static __attribute__((noinline)) int walk_task_save(struct walk_slot *slot, __u32 index)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+	struct brink_assist_state *a = walk_assist_of_cpu();
+	__u64 start = bpf_ktime_get_ns();
+	int failed = 0;
+
+	if (!walk_assist.vectors || !w || !a || !walk_lacks_vectors(w) || !walk_assist_open(a, task, BRINK_ASSIST_VECTORS, start))
+		return 0;
+	slot->before = w->nr;
+	if (walk_switches(task) == slot->switches) {
+		slot->kick.type = BRINK_REC_SWITCH;
+		slot->kick.size = sizeof(slot->kick);
+		failed = walk_assist_call(&slot->kick, BRINK_ASSIST_VECTORS, slot->record.sample.ip);
+	}
+	slot->waited_ns = bpf_ktime_get_ns() - start;
+	slot->assist_ns += slot->waited_ns;
+	if (failed)
+		walk_assist_done(BRINK_ASSIST_VECTORS, slot->waited_ns, 0);
+	return !failed;
 }
 
 /* A miss is answered with bytes only: makes the page present first. */
@@ -214,60 +275,71 @@ WALK_INLINE void walk_task_finish(struct walk_slot *slot, __u32 chain_nr)
 		s->chain_nr = chain_nr;
 }
 
-/* In the thread, on its way back to user space. */
-WALK_INLINE void walk_task_walk(struct walk_slot *slot, __u32 index)
+/* Puts the sample's chain aside and starts the clocks. Returns 0 unless it is too late. */
+static __attribute__((noinline)) int walk_task_begin(struct walk_slot *slot)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct brink_sample *s = &slot->record.sample;
-	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
-	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
-	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
-	__u64 now = bpf_ktime_get_ns();
 	__u32 chain_nr = s->chain_nr;
-	__u32 i;
 
-	if (!w || !out || !flight)
-		return;
-	w->faults = 0;
-	walk_prepare(w, now);
-	if (now - s->time_ns > WALK_LATE_START_NS || walk_take_user_regs(w, task, s->ip, slot->sp)) {
-		brink_count(BRINK_CNT_LATE);
-		return;
-	}
+	slot->start_ns = bpf_ktime_get_ns();
+	slot->assist_ns = 0;
 	WALK_OPAQUE(chain_nr);
 	if (chain_nr > BRINK_MAX_CHAIN)
 		chain_nr = 0;
 	if (chain_nr)
 		bpf_probe_read_kernel(slot->chain, chain_nr * sizeof(slot->chain[0]), slot->record.entries);
+	slot->chain_nr = chain_nr;
 	s->chain_nr = 0;
-	for (i = 0; i < 16; i++)
-		w->reg[i].unk = 0;
-	w->asid = walk_asid(task);
-	if (!w->asid) {
-		w->stop = BRINK_STOP_NOT_USER;
-	} else if (!walk_take_process(w, task)) {
-		walk_take_mappings(w, task->mm, s->task_start_ns);
-		walk_task_run(w, out, &flight->epoch);
-	}
+	return slot->start_ns - s->time_ns > WALK_LATE_START_NS;
+}
+
+/* Emits what came of it. */
+static __attribute__((noinline)) int walk_task_end(struct walk_slot *slot, __u32 index)
+{
+	struct brink_sample *s = &slot->record.sample;
+	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
+	struct brink_assist_state *a = walk_assist_of_cpu();
+	__u64 now;
+
+	if (!w || !out || !a)
+		return 1;
 	walk_give(w, out, s, slot->record.entries, BRINK_MAX_WALK_BRANCHES);
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
-		walk_task_miss(w, slot, task);
+		walk_task_miss(w, slot, bpf_get_current_task_btf());
 	now = bpf_ktime_get_ns();
-	s->walk_ns = now - w->start_ns;
+	s->walk_ns = now - slot->start_ns - slot->assist_ns;
 	walk_bucket_pay(s->walk_ns);
-	if (now - s->time_ns > WALK_LATE_END_NS) {
-		brink_count(BRINK_CNT_LATE);
-		return;
-	}
-	walk_task_finish(slot, chain_nr);
+	if (now - s->time_ns > WALK_LATE_END_NS)
+		return 1;
+	walk_task_finish(slot, slot->chain_nr);
 	brink_sample_emit(s);
+	return 0;
+}
+
+/* In the thread, on its way back to user space. 1: too late. */
+WALK_INLINE int walk_task_walk(struct walk_slot *slot, __u32 index)
+{
+	if (walk_task_begin(slot) || walk_task_attempt(slot, index, 0))
+		return 1;
+	if (walk_task_save(slot, index)) {
+		struct brink_walk *w;
+
+		if (walk_task_attempt(slot, index, 1))
+			return 1;
+		w = bpf_map_lookup_elem(&walk_state, &index);
+		if (w)
+			walk_assist_done(BRINK_ASSIST_VECTORS, slot->waited_ns, w->nr > slot->before);
+	}
+	return walk_task_end(slot, index);
 }
 
 static int walk_task_work(struct bpf_map *map, void *key, void *value)
 {
 	struct walk_slot *slot = value;
 
-	walk_task_walk(slot, *(__u32 *)key);
+	if (walk_task_walk(slot, *(__u32 *)key))
+		brink_count(BRINK_CNT_LATE);
 	walk_release(slot);
 	return 0;
 }
@@ -304,6 +376,7 @@ WALK_INLINE void walk_task_sample(void *ctx)
 		goto release;
 	}
 	slot->sp = brink_ctx_sp(ctx);
+	slot->switches = walk_switches(task);
 	if (!WALK_SCHEDULE(task, &slot->work, &walk_slots, walk_task_work))
 		return;
 	brink_count(BRINK_CNT_RECURSION);

@@ -2,6 +2,8 @@
 // Checked by clang's -Wthread-safety.
 #pragma once
 
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -29,6 +31,37 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// Whoever holds it inherits the priority of those who wait: for locks that a real-time thread shares with others.
+class ABSL_LOCKABLE PriorityMutex {
+ public:
+  PriorityMutex() {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&mutex_, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+  }
+  PriorityMutex(const PriorityMutex&) = delete;
+  PriorityMutex& operator=(const PriorityMutex&) = delete;
+  ~PriorityMutex() { pthread_mutex_destroy(&mutex_); }
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { pthread_mutex_lock(&mutex_); }
+  void unlock() ABSL_UNLOCK_FUNCTION() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  pthread_mutex_t mutex_;
+};
+
+class ABSL_SCOPED_LOCKABLE PriorityMutexLock {
+ public:
+  explicit PriorityMutexLock(PriorityMutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~PriorityMutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  PriorityMutexLock(const PriorityMutexLock&) = delete;
+  PriorityMutexLock& operator=(const PriorityMutexLock&) = delete;
+
+ private:
+  PriorityMutex& mutex_;
 };
 
 class CondVar {

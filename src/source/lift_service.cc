@@ -31,7 +31,7 @@ uint64_t LineHash(const uint8_t* line, uint32_t index) {
 }  // namespace
 
 LiftService::LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options)
-    : tables_(*tables), options_(std::move(options)), pages_(pages), cache_(uops, pages), scanner_(options_.proc_root), slots_(pages.size()) {}
+    : tables_(*tables), options_(std::move(options)), scanner_(options_.proc_root), pages_(pages), cache_(uops, pages), slots_(pages.size()) {}
 
 LiftService::~LiftService() { Stop(); }
 
@@ -48,21 +48,49 @@ void LiftService::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LiftService::Enqueue(std::span<const std::byte> record) {
+namespace {
+
+// The record as a whole miss; null if it is malformed.
+std::unique_ptr<brink_miss> CopyMiss(std::span<const std::byte> record) {
+  if (record.size() < offsetof(brink_miss, code) || record.size() > sizeof(brink_miss)) return nullptr;
   auto miss = std::make_unique<brink_miss>();
-  bool whole = record.size() >= offsetof(brink_miss, code) && record.size() <= sizeof(brink_miss);
-  if (whole) std::memcpy(miss.get(), record.data(), record.size());
-  whole = whole && miss->code_len <= record.size() - offsetof(brink_miss, code);
+  std::memcpy(miss.get(), record.data(), record.size());
+  if (miss->code_len > record.size() - offsetof(brink_miss, code)) return nullptr;
+  return miss;
+}
+
+}  // namespace
+
+void LiftService::Enqueue(std::span<const std::byte> record) {
+  Add({.miss = CopyMiss(record), .lifted = false, .ways = {}});
+}
+
+void LiftService::Add(Work work) {
   {
     MutexLock lock(mutex_);
     ++stats_.misses;
-    if (!whole || queue_.size() >= options_.queue_limit) {
+    if (!work.miss || queue_.size() >= options_.queue_limit) {
       ++stats_.queue_full;
       return;
     }
-    queue_.push_back(std::move(miss));
+    queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();
+}
+
+void LiftService::LiftNow(std::span<const std::byte> record) {
+  const uint64_t start = ThreadCpuNs();
+  Work work{.miss = CopyMiss(record), .lifted = false, .ways = {}};
+  if (work.miss && work.miss->code_len >= BRINK_WALK_PAGE_SIZE) {
+    const std::span<const uint8_t> code(work.miss->code, std::min<size_t>(work.miss->code_len, sizeof work.miss->code));
+    work.lifted = LiftAt(work.miss->asid, work.miss->address, code, Reason::kWaiting, &work.ways);
+  }
+  {
+    MutexLock lock(mutex_);
+    stats_.at_once += work.lifted;
+    stats_.helper_ns += ThreadCpuNs() - start;
+  }
+  Add(std::move(work));
 }
 
 void LiftService::Forget(pid_t tgid) {
@@ -72,13 +100,13 @@ void LiftService::Forget(pid_t tgid) {
 
 void LiftService::Loop() {
   while (true) {
-    std::unique_ptr<brink_miss> miss;
+    Work work;
     std::vector<pid_t> ended;
     {
       MutexLock lock(mutex_);
       while (!stop_ && queue_.empty()) wake_.Wait(mutex_);
       if (stop_) return;
-      miss = std::move(queue_.front());
+      work = std::move(queue_.front());
       queue_.pop_front();
       ended.swap(ended_);
     }
@@ -89,7 +117,8 @@ void LiftService::Loop() {
         return true;
       });
     }
-    Handle(*miss);
+    if (work.lifted) LiftCode(*work.miss, true, std::move(work.ways));
+    else Handle(*work.miss);
     MutexLock lock(mutex_);
     stats_.busy_ns = ThreadCpuNs();
   }
@@ -97,7 +126,7 @@ void LiftService::Loop() {
 
 void LiftService::Handle(const brink_miss& miss) {
   if (miss.reason == BRINK_MISS_PROCESS) Vet(miss);
-  LiftCode(miss);
+  LiftCode(miss, false, {});
 }
 
 void LiftService::Vet(const brink_miss& miss) {
@@ -127,7 +156,7 @@ void LiftService::Vet(const brink_miss& miss) {
 }
 
 // The page that holds `address`: found by content, or taken in. 0 when there is no room even after evicting.
-uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code) {
+uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool may_evict) {
   // Bytes of the next page count only as far as an instruction can reach.
   size_t meaningful = std::min<size_t>(code.size(), BRINK_WALK_PAGE_SIZE + kLongestInstruction);
   ContentKey content{.a = brink_walk_bytes_hash(code.data(), meaningful, 1), .b = brink_walk_bytes_hash(code.data(), meaningful, 2)};
@@ -137,7 +166,7 @@ uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const u
   walk::PageKey key{.object = asid | 1, .page = address >> 12};
   if (cache_.Find(key) != 0) key.object = 0;
   auto slot = cache_.AddPage(key, code);
-  if (!slot.ok()) {
+  if (!slot.ok() && may_evict) {
     Evict();
     slot = cache_.AddPage(key, code);
   }
@@ -148,49 +177,64 @@ uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const u
   return *slot;
 }
 
-bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool missed, std::vector<walk::WayOut>* ways) {
-  uint16_t offset = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
-  uint32_t slot = PageFor(asid, address, code);
-  auto lifted = slot ? cache_.Lift(slot, offset, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
-  if (!lifted.ok() && slot) {
-    Evict();
-    slot = PageFor(asid, address, code);
-    if (slot) lifted = cache_.Lift(slot, offset, ways);
+bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, Reason reason, std::vector<walk::WayOut>* ways) {
+  const uint16_t offset = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
+  const bool may_evict = reason != Reason::kWaiting;
+  StatusOr<uint32_t> lifted = 0u;
+  uint32_t slot;
+  {
+    PriorityMutexLock lock(cache_mutex_);
+    slot = PageFor(asid, address, code, may_evict);
+    lifted = slot ? cache_.Lift(slot, offset, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+    if (!lifted.ok() && slot && may_evict) {
+      Evict();
+      slot = PageFor(asid, address, code, true);
+      if (slot) lifted = cache_.Lift(slot, offset, ways);
+    }
+    if (slot) Publish(slot);
   }
-  // Where one walk came through, others come through the functions beside.
-  // In a cache that fills up only where it happened twice.
-  if (slot && missed && lifted.ok() && (slots_[slot].missed || cache_.room() > 0.5)) {
-    auto rest = cache_.LiftRest(slot);
-    if (!rest.ok()) lifted = rest;
+  PriorityMutexLock cache_lock(cache_mutex_);
+  if (slot && reason == Reason::kMissed && lifted.ok()) {
+    // Where one walk came through, others come through the functions beside.
+    // In a cache that fills up only where it happened twice.
+    if (slots_[slot].missed || cache_.room() > 0.5) {
+      auto rest = cache_.LiftRest(slot);
+      if (!rest.ok()) lifted = rest;
+      Publish(slot);
+    }
+    slots_[slot].missed = true;
   }
-  if (slot && missed) slots_[slot].missed = true;
-  if (slot) Publish(slot);
   walk::CodeCache::Stats cached = cache_.stats();
   MutexLock lock(mutex_);
-  if (!lifted.ok()) ++stats_.cache_full;
+  if (!lifted.ok() && may_evict) ++stats_.cache_full;
   stats_.pages = cached.pages;
   stats_.instructions = cached.instructions;
   stats_.unsupported = cached.unsupported;
   return lifted.ok() && *lifted > 0;
 }
 
-void LiftService::LiftCode(const brink_miss& miss) {
+double LiftService::Room() {
+  PriorityMutexLock lock(cache_mutex_);
+  return evicted_once_ ? 0 : cache_.room();
+}
+
+// `lifted`: LiftNow was here, and found `ways`; what is left is the rest of the page and what lies ahead.
+void LiftService::LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways) {
   if (miss.code_len < BRINK_WALK_PAGE_SIZE) {
     MutexLock lock(mutex_);
     ++stats_.no_code;
     return;
   }
   std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
-  std::vector<walk::WayOut> ways;
-  bool fresh = LiftAt(miss.asid, miss.address, code, true, &ways);
-  if (!fresh) {
+  bool fresh = LiftAt(miss.asid, miss.address, code, Reason::kMissed, lifted ? nullptr : &ways);
+  if (!fresh && !lifted) {
     MutexLock lock(mutex_);
     ++stats_.shared;
     return;
   }
   // A cache that fills up is for what walks really reach.
-  double room = cache_.room();
-  size_t ahead = evicted_once_ ? 0 : room > 0.5 ? options_.ahead_pages : room > 0.25 ? options_.ahead_pages / 8 : 0;
+  double room = Room();
+  size_t ahead = room > 0.5 ? options_.ahead_pages : room > 0.25 ? options_.ahead_pages / 8 : 0;
   if (ahead > 0) LiftAhead(miss, std::move(ways), ahead);
 }
 
@@ -216,7 +260,7 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
     if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
     bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
     ways.clear();
-    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, false, &ways)) continue;
+    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, Reason::kAhead, &ways)) continue;
     ++done;
     ++lifted;
     add(page, ways);

@@ -4,8 +4,8 @@
 // they come from, and what was lifted for one is found by all. The walker finds a page by the bytes of the line that it
 // enters (bpf/walk/hash.h) and validates every line, so nothing here can make it walk wrong code.
 //
-// Threads: Enqueue from the drain thread; everything else happens on the service's own thread between Start and Stop.
-// stats() is safe at any time.
+// Threads: Enqueue from the drain thread, LiftNow from any; everything else happens on the service's own thread between
+// Start and Stop. stats() is safe at any time.
 #pragma once
 
 #include <atomic>
@@ -50,6 +50,7 @@ struct LiftStats {
   uint64_t pages = 0;          // in the cache now
   uint64_t instructions = 0;   // lifted
   uint64_t unsupported = 0;    // of them ending a walk
+  uint64_t at_once = 0;        // misses lifted while the walk waited
   uint64_t shared = 0;         // misses served by a page that was lifted already
   uint64_t ahead = 0;          // places lifted before anybody missed them
   uint64_t evicted = 0;        // pages
@@ -60,6 +61,7 @@ struct LiftStats {
   uint64_t limited = 0;        // of them walked without segment bases
   uint64_t gone = 0;           // ended before they could be judged
   uint64_t busy_ns = 0;        // CPU time of the service's thread
+  uint64_t helper_ns = 0;      // CPU time of LiftNow
 };
 
 struct LiftServiceOptions {
@@ -79,6 +81,9 @@ class LiftService {
   void Stop();
   // A record BRINK_REC_MISS from the ring. Anything malformed is counted as dropped.
   void Enqueue(std::span<const std::byte> record);
+  // The same at once, on the calling thread, for a walk that waits: lifts what follows in the page; the rest of it and
+  // what lies ahead is left to the service. Nothing is evicted for it.
+  void LiftNow(std::span<const std::byte> record);
   // The process ended: its judgement is forgotten.
   void Forget(pid_t tgid);
 
@@ -99,23 +104,40 @@ class LiftService {
     }
   };
 
+  // A miss, and what LiftNow left to do of it.
+  struct Work {
+    std::unique_ptr<brink_miss> miss;
+    bool lifted = false;
+    std::vector<walk::WayOut> ways;
+  };
+
+  void Add(Work work);
   void Loop();
   void Vet(const brink_miss& miss);
-  void LiftCode(const brink_miss& miss);
-  // Lifts at `address` with the page's bytes, the whole page where a walk `missed` it; the ways out of what is new go into
-  // `ways`. False: nothing was new.
-  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool missed, std::vector<walk::WayOut>* ways);
+  void LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways);
+  enum class Reason {
+    kMissed,   // a walk ended there: the whole page
+    kWaiting,  // a walk waits: what follows in the page, if there is room
+    kAhead,    // what follows in the page
+  };
+  // Lifts at `address` with the page's bytes; the ways out of what is new go into `ways`. False: nothing was new.
+  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, Reason reason, std::vector<walk::WayOut>* ways)
+      ABSL_LOCKS_EXCLUDED(cache_mutex_);
   // Follows ways out through the process's memory while it lives: what a walk needs next is lifted before it misses.
   void LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most);
-  uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code);
-  void Publish(uint32_t slot);
-  void Evict();
+  uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool may_evict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  void Publish(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  void Evict() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  double Room() ABSL_LOCKS_EXCLUDED(cache_mutex_);
 
   WalkTables& tables_;
   const LiftServiceOptions options_;
-  std::span<brink_walk_page> pages_;
-  walk::CodeCache cache_;
   SegmentScanner scanner_;
+
+  // Held for one page at a time, so that a walk that waits is served between two others.
+  PriorityMutex cache_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  std::span<brink_walk_page> pages_;
+  walk::CodeCache cache_ ABSL_GUARDED_BY(cache_mutex_);
 
   struct Page {
     ContentKey content{};
@@ -123,17 +145,18 @@ class LiftService {
     bool used = false;
     bool missed = false;  // a walk ended here
   };
-  std::vector<Page> slots_;
-  std::deque<uint32_t> age_;  // oldest first
-  bool evicted_once_ = false;
-  absl::flat_hash_map<ContentKey, uint32_t> by_content_;
-  absl::flat_hash_map<uint64_t, uint32_t> line_owner_;  // hash -> slot
+  std::vector<Page> slots_ ABSL_GUARDED_BY(cache_mutex_);
+  std::deque<uint32_t> age_ ABSL_GUARDED_BY(cache_mutex_);  // oldest first
+  bool evicted_once_ ABSL_GUARDED_BY(cache_mutex_) = false;
+  absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
+  absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot
+
   absl::flat_hash_map<uint64_t, pid_t> judged_;         // asid -> tgid
   std::deque<uint64_t> judged_age_;
 
   mutable Mutex mutex_;
   CondVar wake_;
-  std::deque<std::unique_ptr<brink_miss>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<pid_t> ended_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   LiftStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -40,6 +40,8 @@ void WalkTally::Add(const brink_sample& sample) {
   steps += sample.steps;
   walk_ns += sample.walk_ns;
   longest_ns = std::max<uint64_t>(longest_ns, sample.walk_ns);
+  over_budget += budget_ns && sample.walk_ns > budget_ns;
+  ++all_ns[std::min<int>(std::bit_width(sample.walk_ns), kBuckets - 1)];
   if (sample.nr == 0) return;
   ++stacks;
   branches += sample.nr;
@@ -48,8 +50,8 @@ void WalkTally::Add(const brink_sample& sample) {
   if (full_times.size() < kKeptTimes) full_times.push_back(sample.walk_ns);
 }
 
-std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const std::vector<std::string>& notes, uint32_t depth,
-                                 uint64_t period_ns) {
+std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const AssistTotals& assist, const std::vector<std::string>& notes,
+                                 uint32_t depth, uint64_t period_ns) {
   std::vector<StatLine> lines;
   auto add = [&](std::string name, double value, std::string text) { lines.push_back({std::move(name), value, std::move(text)}); };
   double mean = Share(tally.branches, tally.stacks), full = Share(tally.stops[BRINK_STOP_FULL], tally.samples);
@@ -76,12 +78,27 @@ std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, 
   add("walk_sample_ns", stack_ns, "");
   add("walk_full_median_ns", median, "");
   add("walk_longest_ns", static_cast<double>(tally.longest_ns), "");
+  add("walk_budget_ns", static_cast<double>(tally.budget_ns), "");
+  add("walk_over_budget", static_cast<double>(tally.over_budget), "");
+  for (int bits = 0; bits < WalkTally::kBuckets; ++bits) {
+    if (tally.all_ns[bits]) add(absl::StrFormat("walk_samples_below_%d_ns", uint64_t{1} << bits), static_cast<double>(tally.all_ns[bits]), "");
+  }
   std::string code = absl::StrFormat("walk code: %d instructions lifted in %d pages (%.1f%% end a walk), %d misses, %d ahead, %d evicted",
                                      lift.instructions, lift.pages, 100 * Share(lift.unsupported, lift.instructions), lift.misses, lift.ahead, lift.evicted);
   if (lift.queue_full) absl::StrAppendFormat(&code, ", %d dropped", lift.queue_full);
   if (lift.cache_full) absl::StrAppendFormat(&code, ", %d found no room (say a larger --code-cache)", lift.cache_full);
   add("walk_misses", static_cast<double>(lift.misses), code);
-  add("walk_lift_cpu_ns", static_cast<double>(lift.busy_ns), "");
+  add("walk_lift_cpu_ns", static_cast<double>(lift.busy_ns + lift.helper_ns), "");
+  static constexpr const char* kWhat[BRINK_ASSIST_KINDS] = {"code", "vector registers"};
+  static constexpr const char* kKeys[BRINK_ASSIST_KINDS] = {"walk_waits_code", "walk_waits_vectors"};
+  for (int kind = 0; kind < BRINK_ASSIST_KINDS; ++kind) {
+    if (!assist.asked[kind]) continue;
+    add(kKeys[kind], static_cast<double>(assist.asked[kind]),
+        absl::StrFormat("walk waits: %d for %s, %d of them walked further, %s each", assist.asked[kind], kWhat[kind], assist.helped[kind],
+                        FormatDuration(assist.waited_ns[kind] / assist.asked[kind])));
+    add(std::string(kKeys[kind]) + "_helped", static_cast<double>(assist.helped[kind]), "");
+    add(std::string(kKeys[kind]) + "_ns", static_cast<double>(assist.waited_ns[kind]), "");
+  }
   if (lift.refused || lift.limited || lift.gone) {
     add("walk_refused", static_cast<double>(lift.refused),
         absl::StrFormat("walk processes: %d judged, %d refused, %d without segment bases, %d gone before", lift.vetted, lift.refused, lift.limited, lift.gone));

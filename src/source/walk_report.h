@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "brink/abi/event.h"
+#include "brink/abi/walk_assist.h"
 #include "session/source.h"
 #include "source/lift_service.h"
 
@@ -21,6 +22,9 @@ struct WalkTally {
   uint64_t steps = 0;
   uint64_t walk_ns = 0;
   uint64_t longest_ns = 0;
+  uint64_t budget_ns = 0;   // of one walk; 0: none
+  uint64_t over_budget = 0; // samples that took longer
+  uint64_t all_ns[kBuckets] = {};   // samples by bit length of their time
   uint64_t stops[BRINK_STOP_MAX] = {};
   uint64_t full_ns[kBuckets] = {};  // full stacks by bit length of their time
   std::vector<uint32_t> full_times; // a bounded sample of their times, for the median
@@ -28,7 +32,14 @@ struct WalkTally {
   void Add(const brink_sample& sample);
 };
 
-std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const std::vector<std::string>& notes, uint32_t depth,
-                                 uint64_t period_ns);
+// Waits of walks for user space, of all CPUs (struct brink_assist_state).
+struct AssistTotals {
+  uint64_t asked[BRINK_ASSIST_KINDS] = {};
+  uint64_t helped[BRINK_ASSIST_KINDS] = {};
+  uint64_t waited_ns[BRINK_ASSIST_KINDS] = {};
+};
+
+std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, const AssistTotals& assist, const std::vector<std::string>& notes,
+                                 uint32_t depth, uint64_t period_ns);
 
 }  // namespace brink

@@ -33,6 +33,8 @@ constexpr uint32_t kLinesPerPage = 44;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
+// Of the budget, for what follows a walk's last step: handing the branches over, a miss record.
+constexpr uint32_t kReserveNs = 4'000, kReserveNsPerBranch = 8;
 // Task mode: walks that may be under way at once. One a CPU runs, others have been preempted.
 constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
 // A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
@@ -119,6 +121,7 @@ class WalkSource::Maps : public WalkTables {
 WalkSource::WalkSource(const WalkSourceOptions& options) : options_(options) {}
 
 WalkSource::~WalkSource() {
+  assist_.reset();
   service_.reset();
   maps_.reset();
   bpf_object__close(object_);
@@ -168,18 +171,26 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
                                                     {"walk_state", slots},
                                                     {"walk_out", slots},
                                                     {"walk_slots", slots},
+                                                    {"walk_assist_rings", static_cast<uint32_t>(cpus)},
                                                     {"walk_flights", slots}};
   for (const auto& [name, entries] : sizes) {
     if (bpf_map* map = bpf_object__find_map_by_name(object_, name)) bpf_map__set_max_entries(map, entries);
   }
-  if (deferred) RETURN_IF_ERROR(SetRodata(object_, "walk_slot_count", &slots, sizeof slots));
+  if (deferred) {
+    RETURN_IF_ERROR(SetRodata(object_, "walk_slot_count", &slots, sizeof slots));
+    const brink_walk_assist assist = options_.assist && WalkAssist::Permitted() ? WalkAssist::Configuration() : brink_walk_assist{};
+    RETURN_IF_ERROR(SetRodata(object_, "walk_assist", &assist, sizeof assist));
+    assisted_ = assist.lift;
+  }
   brink_walk_config config{};
   config.depth = options_.depth;
   config.max_steps = options_.max_steps;
   config.budget_ns = static_cast<uint32_t>(options_.budget_ns ? options_.budget_ns : deferred ? kWalkTaskDefaultBudgetNs : kWalkDefaultBudgetNs);
+  config.reserve_ns = std::min(config.budget_ns / 4, kReserveNs + kReserveNsPerBranch * options_.depth);
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;
   config.bucket_burst_ns = 10'000'000;
+  tally_.budget_ns = config.budget_ns;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
   uint32_t goes_on = options_.goes_on;
   RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));
@@ -239,6 +250,12 @@ bpf_program* WalkSource::program() { return object_ ? bpf_object__find_program_b
 Status WalkSource::Start(SourceContext& context) {
   period_ns_ = context.period_ns();
   service_->Start();
+  const bpf_map* rings = bpf_object__find_map_by_name(object_, "walk_assist_rings");
+  if (rings && assisted_) {
+    auto assist = WalkAssist::Start(rings, [this](std::span<const std::byte> record) { service_->LiftNow(record); });
+    if (assist.ok()) assist_ = std::move(*assist);
+    else notes_.push_back("walks do not wait for code or registers: " + Message(assist.status()));
+  }
   return OkStatus();
 }
 
@@ -258,6 +275,7 @@ void WalkSource::OnProcessChange(pid_t tgid, bool exited) {
 }
 
 void WalkSource::Stop() {
+  assist_.reset();
   if (service_) service_->Stop();
 }
 
@@ -266,7 +284,24 @@ std::vector<StatLine> WalkSource::Report() {
   std::vector<std::string> notes = service_->notes();
   notes.insert(notes.end(), notes_.begin(), notes_.end());
   if (scalar_) notes.push_back("this kernel's verifier refuses the vector part: vector code ends a walk");
-  return WalkReport(tally_, service_->stats(), notes, options_.depth, period_ns_);
+  return WalkReport(tally_, service_->stats(), AssistSums(), notes, options_.depth, period_ns_);
+}
+
+AssistTotals WalkSource::AssistSums() const {
+  AssistTotals totals;
+  const bpf_map* map = bpf_object__find_map_by_name(object_, "walk_assist_state");
+  if (!map) return totals;
+  std::vector<brink_assist_state> cpus(static_cast<size_t>(libbpf_num_possible_cpus()));
+  const uint32_t zero = 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(map), &zero, cpus.data())) return totals;
+  for (const brink_assist_state& cpu : cpus) {
+    for (int kind = 0; kind < BRINK_ASSIST_KINDS; ++kind) {
+      totals.asked[kind] += cpu.asked[kind];
+      totals.helped[kind] += cpu.helped[kind];
+      totals.waited_ns[kind] += cpu.waited_ns[kind];
+    }
+  }
+  return totals;
 }
 
 }  // namespace brink

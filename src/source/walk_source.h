@@ -11,6 +11,7 @@
 
 #include "session/source.h"
 #include "source/lift_service.h"
+#include "source/walk_assist.h"
 #include "source/walk_report.h"
 
 namespace brink {
@@ -38,6 +39,7 @@ struct WalkSourceOptions {
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
   WalkObject object;  // elf set: instead of the walk source's own
+  bool assist = true;  // task mode: walks may wait for code, and for their vector registers (walk_assist.h)
   bool goes_on = false;  // the sampling events deliver their own signal or record besides (tests stop threads that way)
 };
 
@@ -80,10 +82,13 @@ class WalkSource : public StackSource {
 
   WalkSourceOptions options_;
   bpf_object* object_ = nullptr;
+  bool assisted_ = false;  // walks may ask for help
   bool scalar_ = false;  // the form without vector registers
   std::vector<std::string> notes_;
   std::unique_ptr<Maps> maps_;
   std::unique_ptr<LiftService> service_;
+  std::unique_ptr<WalkAssist> assist_;  // calls service_
+  AssistTotals AssistSums() const;
   uint64_t period_ns_ = 0;
 
   WalkTally tally_;  // drain thread; read after Stop

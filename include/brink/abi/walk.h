@@ -236,18 +236,21 @@ BRINK_ABI_FIELD(struct brink_miss, code, 64, 4160);
 struct brink_walk_config {
 	__u32 depth;		/* branches asked for: 1 .. the buffer's size */
 	__u32 max_steps;	/* 1 .. BRINK_WALK_MAX_STEPS */
-	__u32 budget_ns;	/* of one walk; 0 = none */
+	__u32 budget_ns;	/* of one walk, from the registers to the record; 0 = none */
+	__u32 reserve_ns;	/* of it kept for what follows the last step */
 	__u32 kind_mask;	/* records kept: bit = perf branch type (1 cond, 2 jump, 3 ind_jump, 4 call, ...) */
 	__u32 bucket_permille;	/* walk time a CPU, in thousandths; 0 = no bucket */
 	__u32 bucket_burst_ns;
+	__u32 reserved;
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_config) == 24);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_config) == 32);
 BRINK_ABI_FIELD(struct brink_walk_config, depth, 0, 4);
 BRINK_ABI_FIELD(struct brink_walk_config, max_steps, 4, 4);
 BRINK_ABI_FIELD(struct brink_walk_config, budget_ns, 8, 4);
-BRINK_ABI_FIELD(struct brink_walk_config, kind_mask, 12, 4);
-BRINK_ABI_FIELD(struct brink_walk_config, bucket_permille, 16, 4);
-BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 20, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, reserve_ns, 12, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, kind_mask, 16, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, bucket_permille, 20, 4);
+BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 24, 4);
 #define BRINK_WALK_ALL_KINDS 0xffffffffu
 
 /*

@@ -126,8 +126,9 @@ struct brink_walk {
 	__u64 start_ns;
 	__u64 deadline_ns;	/* 0 = none */
 	__u32 faults;		/* task mode: times that memory was brought in for this walk */
+	__u32 vectors;		/* 1: the walk began with known vector registers */
+	__u32 assists;		/* task mode: times that it waited for code */
 	__u32 reserved32;
-	__u64 reserved64;
 	__u32 fills;		/* lines read from memory */
 	__u32 validated;	/* code lines compared */
 	__u64 ea;		/* address of the memory operand of the instruction being executed */
@@ -185,8 +186,8 @@ BRINK_ABI_FIELD(struct brink_walk, asid, 608, 8);
 BRINK_ABI_FIELD(struct brink_walk, start_ns, 616, 8);
 BRINK_ABI_FIELD(struct brink_walk, deadline_ns, 624, 8);
 BRINK_ABI_FIELD(struct brink_walk, faults, 632, 4);
-BRINK_ABI_FIELD(struct brink_walk, reserved32, 636, 4);
-BRINK_ABI_FIELD(struct brink_walk, reserved64, 640, 8);
+BRINK_ABI_FIELD(struct brink_walk, vectors, 636, 4);
+BRINK_ABI_FIELD(struct brink_walk, assists, 640, 4);
 BRINK_ABI_FIELD(struct brink_walk, fills, 648, 4);
 BRINK_ABI_FIELD(struct brink_walk, validated, 652, 4);
 BRINK_ABI_FIELD(struct brink_walk, ea, 656, 8);

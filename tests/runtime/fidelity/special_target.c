@@ -228,6 +228,32 @@ static void threads(void)
 		pthread_join(thread[i], NULL);
 }
 
+/* Branches on vector registers that are never loaded: only who can read them can follow. */
+static void vectors(void)
+{
+	__asm__ volatile(
+		"mov $1, %%eax\n vmovd %%eax, %%xmm0\n vpbroadcastd %%xmm0, %%ymm0\n vpxor %%ymm1, %%ymm1, %%ymm1\n xor %%ecx, %%ecx\n"
+		"1: vpaddd %%ymm0, %%ymm1, %%ymm1\n vpslld $29, %%ymm1, %%ymm2\n vmovmskps %%ymm2, %%eax\n test %%eax, %%eax\n jz 2f\n inc %%ecx\n"
+		"2: vpslld $26, %%ymm1, %%ymm2\n vmovmskps %%ymm2, %%eax\n cmp $0xff, %%eax\n jne 3f\n dec %%ecx\n"
+		"3: vmovd %%xmm1, %%eax\n cmp $1500000000, %%eax\n jb 1b\n"
+		: : : "eax", "ecx", "xmm0", "xmm1", "xmm2", "cc");
+}
+
+/* The same with what AVX-512 adds: registers 16 to 31, their upper halves, masks. */
+static void masks(void)
+{
+	if (!__builtin_cpu_supports("avx512bw"))
+		return vectors();
+	__asm__ volatile(
+		"mov $1, %%eax\n vpbroadcastd %%eax, %%zmm16\n vpxord %%zmm17, %%zmm17, %%zmm17\n mov $0x15, %%eax\n vpbroadcastb %%eax, %%zmm18\n"
+		"vpxord %%zmm5, %%zmm5, %%zmm5\n kxorq %%k2, %%k2, %%k2\n xor %%ecx, %%ecx\n mov $700000000, %%edx\n"
+		"1: vpaddd %%zmm16, %%zmm17, %%zmm17\n vpaddb %%zmm16, %%zmm5, %%zmm5\n vptestmb %%zmm18, %%zmm17, %%k1\n kmovq %%k1, %%rax\n"
+		"test %%rax, %%rax\n jz 2f\n inc %%ecx\n"
+		"2: vptestmb %%zmm18, %%zmm5, %%k3\n kxorq %%k3, %%k2, %%k2\n kmovq %%k2, %%rax\n bt $44, %%rax\n jc 3f\n dec %%ecx\n"
+		"3: dec %%edx\n jnz 1b\n"
+		: : : "rax", "ecx", "edx", "cc");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -250,6 +276,10 @@ int main(int argc, char **argv)
 		clocks();
 	else if (!strcmp(what, "threads"))
 		threads();
+	else if (!strcmp(what, "vectors"))
+		vectors();
+	else if (!strcmp(what, "masks"))
+		masks();
 	else if (!strcmp(what, "where"))
 		return print_places();
 	else

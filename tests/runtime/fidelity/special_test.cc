@@ -70,6 +70,14 @@ TEST_F(Special, ProgramsOfAnUnusualKind) {
   for (const Program& program : specials.programs()) JudgeByAll(program);
 }
 
+// Task mode has the thread switched out and goes by the registers that the kernel saved.
+TEST_F(Special, VectorRegistersThatNobodyLoads) {
+  for (const char* what : {"vectors", "masks"}) JudgeByKernel({.name = what, .argv = {BRINK_SPECIAL, what}});
+  if (testing_support::HasFeature("source.walk_task")) {
+    EXPECT_GT(branches_, 0u);
+  }
+}
+
 TEST_F(Special, ForeignProgramsByTheKernelItself) {
   std::vector<std::string> missing;
   std::vector<Program> programs = MakePrograms(folder_.path(), BRINK_THROWING, &missing);
