@@ -405,3 +405,47 @@ int snap_history_irq(struct bpf_raw_tracepoint_args *ctx)
 	snap_history_add(BRINK_SNAP_EV_IRQ, task->pid, ctx->args[0], 0);
 	return 0;
 }
+
+/* A thread's number may come back: what the last one with it did is not the next one's history. */
+SEC("?raw_tp/sched_process_exit")
+int snap_history_end(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 tid = task->pid;
+
+	(void)ctx;
+	bpf_map_delete_elem(&snap_task_events, &tid);
+	return 0;
+}
+
+/* args: cgroup, path. Of the hierarchy that tells containers apart. */
+SEC("?raw_tp/cgroup_mkdir")
+int snap_group_made(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cgroup *group = (struct cgroup *)ctx->args[0];
+	struct cgroup_root *root = BPF_CORE_READ(group, root);
+	struct brink_snap_group *record;
+	__u32 zero = 0;
+	__u64 bytes;
+	long length;
+
+	if (snap_cfg.flags & BRINK_SNAP_CFG_V1 ? !(BPF_CORE_READ(root, subsys_mask) >> (snap_cfg.subsys & 31) & 1) :
+						 BPF_CORE_READ(root, hierarchy_id) != 0)
+		return 0;
+	record = bpf_map_lookup_elem(&snap_new_group, &zero);
+	if (!record)
+		return 0;
+	length = bpf_probe_read_kernel_str(record->path, sizeof(record->path), (const void *)ctx->args[1]);
+	if (length <= 0 || length > BRINK_SNAP_GROUP_PATH)
+		return 0;
+	record->id = BPF_CORE_READ(group, kn, id);
+	bytes = 16 + (__u64)length;
+	brink_barrier_var(bytes);
+	if (bytes > sizeof(*record))
+		return 0;
+	record->header.size = bytes;
+	record->header.type = BRINK_REC_SNAP_GROUP;
+	record->header.version = BRINK_ABI_VERSION;
+	brink_ring_send(record, bytes);
+	return 0;
+}

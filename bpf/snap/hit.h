@@ -149,7 +149,10 @@ brink_always_inline int snap_first_of_key(const struct snap_slot *slot)
 		key[1] = in->ext_known >> (snap_cfg.key_slot & (BRINK_FILTER_MAX_EXT - 1)) & 1;
 		break;
 	}
-	return bpf_map_update_elem(&snap_seen, &key, &one, BPF_NOEXIST) == 0;
+	if (bpf_map_update_elem(&snap_seen, &key, &one, BPF_NOEXIST))
+		return 0;
+	snap_count(BRINK_SNAP_CNT_KEYS);
+	return 1;
 }
 
 /* --limit: at most so many in each second of the clock. */

@@ -106,11 +106,22 @@ struct {
 	__type(value, struct snap_task_history);
 } snap_task_events SEC(".maps");
 
+/* A group's record in the making. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_snap_group);
+} snap_new_group SEC(".maps");
+
 /* A task's history at its first event; too large for the stack. */
 const __u64 snap_no_history[sizeof(struct snap_task_history) / sizeof(__u64)] = {};
 
 /* Of all CPUs: matches so far, captures so far, and those of the second that is running. */
 __u64 snap_matches, snap_taken, snap_second, snap_second_taken;
+
+/* Set by user space: nothing is a hit for now. */
+__u64 snap_paused;
 
 brink_always_inline void snap_count(enum brink_snap_count counter)
 {

@@ -99,7 +99,7 @@ brink_always_inline void snap_inner_ids(const struct task_struct *task, struct s
 /* Whether a hit of the current task is a hit of this trigger at all. */
 brink_always_inline int snap_wants(const struct task_struct *task)
 {
-	if (snap_cfg.own_tgid && task->tgid == (int)snap_cfg.own_tgid)
+	if (snap_paused || (snap_cfg.own_tgid && task->tgid == (int)snap_cfg.own_tgid))
 		return 0;
 	if (!brink_target_has_current(task) || !snap_in_groups(task))
 		return 0;

@@ -27,10 +27,10 @@ SourceTraits ExactSource::traits() const {
 }
 
 Status ExactSource::Prepare(SourceContext& context) {
-  if (context.period_ns() == 0) {
+  if (context.period_ns() == 0 && options_.follow.at == 0) {
     return InvalidArgument(traits().name + " samples by the clock of each thread; choose cpu-clock with -F or -c");
   }
-  options_.follow.period_ns = context.period_ns();
+  if (context.period_ns()) options_.follow.period_ns = context.period_ns();
   ASSIGN_OR_RETURN(follower_, ptrace::Follower::Start(options_.follow));
   return OkStatus();
 }

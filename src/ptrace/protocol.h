@@ -44,6 +44,9 @@ struct FollowConfig {
   uint32_t kinds = 0xffffffff; // bit per brink::Kind that is recorded and counted towards depth
   uint32_t max_stops = 20000;  // steps or hits a window
   uint64_t period_ns = 1'000'000;
+  uint64_t at = 0;             // windows open where this address is executed, instead of by the clock; 0: by the clock
+  uint64_t until = 0;          // step: windows end before this address; 0: not by address
+  bool until_return = false;   // step, with `at`: windows end when the function that begins there has returned
 };
 
 }  // namespace brink::ptrace

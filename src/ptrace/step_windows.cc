@@ -44,8 +44,19 @@ bool Stepper::Arrive(Thread& thread) {
   return true;
 }
 
+// Whether the span that was asked for is over. A return ends it when it has taken the entry's own return address off the
+// stack.
+bool StepWindows::SpanEnds(const Thread& thread) const {
+  const FollowConfig& config = recorder_->config();
+  if (config.until) return thread.regs.ip == config.until;
+  if (!config.until_return || thread.window.branches.empty() || thread.regs.sp() <= thread.window.sp) return false;
+  const BranchEntry last{thread.window.branches.back()};
+  return last.to == thread.regs.ip && last.kind() == Kind::kRet;
+}
+
 void StepWindows::Advance(Thread& thread) {
   if (recorder_->Full(thread.window)) return Finish(thread, BRINK_STOP_FULL, thread.regs.ip);
+  if (thread.window.stops > 0 && SpanEnds(thread)) return Finish(thread, BRINK_STOP_FULL, thread.regs.ip);
   if (thread.window.stops >= recorder_->config().max_stops) return Finish(thread, BRINK_STOP_BUDGET, thread.regs.ip);
   stepper_.Look(thread);
   if (!thread.insn) return Finish(thread, BRINK_STOP_FAULT, thread.regs.ip);

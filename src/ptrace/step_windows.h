@@ -33,6 +33,7 @@ class StepWindows : public Windows {
   void Undo(Thread& thread) override;
 
  private:
+  bool SpanEnds(const Thread& thread) const;
   Stepper stepper_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <sys/ptrace.h>
@@ -132,19 +133,27 @@ bool InSyscall(pid_t tid) {
   return ReadProc(tid, "syscall", text, sizeof text) && text[0] >= '0' && text[0] <= '9';
 }
 
-StatusOr<int> OpenTick(pid_t tid, uint64_t period_ns) {
+StatusOr<int> OpenTick(pid_t tid, uint64_t period_ns, uint64_t at) {
   struct perf_event_attr attr = {};
   attr.type = PERF_TYPE_SOFTWARE;
   attr.size = sizeof attr;
   attr.config = PERF_COUNT_SW_CPU_CLOCK;
   attr.sample_period = period_ns;
+  if (at) {
+    attr.type = PERF_TYPE_BREAKPOINT;
+    attr.config = 0;
+    attr.bp_type = HW_BREAKPOINT_X;
+    attr.bp_addr = at;
+    attr.bp_len = sizeof(long);
+    attr.sample_period = 1;
+  }
   attr.exclude_kernel = 1;  // a stop inside a system call would end it with EINTR
   attr.exclude_hv = 1;
   attr.sigtrap = 1;
   attr.remove_on_exec = 1;
   attr.sig_data = kTickCookie;
   int fd = static_cast<int>(::syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC));
-  if (fd < 0) return ErrnoError(errno, "cannot open the clock event that stops the thread (kernel 5.13 or newer)");
+  if (fd < 0) return ErrnoError(errno, at ? "cannot set the breakpoint that stops the thread (the CPU has four)" : "cannot open the clock event that stops the thread (kernel 5.13 or newer)");
   return fd;
 }
 

@@ -93,7 +93,8 @@ void JoinCpu(int cpu);
 bool InSyscall(pid_t tid);
 
 // Per-thread clock event that stops the thread with SIGTRAP every `period_ns` of its user time, disabled by exec.
-// Returns the descriptor. `tid` need not be stopped.
-StatusOr<int> OpenTick(pid_t tid, uint64_t period_ns);
+// Returns the descriptor. `tid` need not be stopped. With `at` the thread is stopped each time before it executes that
+// address instead (a hardware breakpoint).
+StatusOr<int> OpenTick(pid_t tid, uint64_t period_ns, uint64_t at = 0);
 
 }  // namespace brink::ptrace

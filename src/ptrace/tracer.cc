@@ -126,7 +126,7 @@ void Tracer::Handle(const Message& message) {
 }
 
 int Tracer::Arm(Thread& thread) {
-  auto tick = OpenTick(thread.tid, config_.period_ns);
+  auto tick = OpenTick(thread.tid, config_.period_ns, config_.at);
   if (!tick.ok()) {
     recorder_.Count(kNoTick);
     return ErrnoOf(tick.status());

@@ -46,6 +46,7 @@ void Recorder::Begin(pid_t tid, const Regs& regs, uint32_t cpu, Window* window) 
   window->Clear();
   window->time_ns = NowNs();
   window->ip = regs.ip;
+  window->sp = regs.sp();
   window->cpu = cpu;
   if (config_.call_chain) {
     ProcessMemory memory(tid);

@@ -17,7 +17,7 @@ namespace brink::ptrace {
 
 struct Window {
   uint64_t time_ns = 0;
-  uint64_t ip = 0;
+  uint64_t ip = 0, sp = 0;              // where it began
   uint32_t cpu = 0;
   uint32_t stops = 0;
   bool filtered = false;                // entries were left out

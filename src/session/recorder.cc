@@ -37,7 +37,7 @@ int StatusOf(int wait_status) {
 // The loop between Arm and Stop.
 class Loop {
  public:
-  Loop(const RecordSpec& spec, Session& session, FileConsumer& file, RunSignals& signals, int wake_fd, std::atomic<bool>& size_limit,
+  Loop(const RecordSpec& spec, Session& session, FileConsumer& file, RunSignals* signals, int wake_fd, std::atomic<bool>& size_limit,
        std::atomic<bool>& rotate)
       : spec_(spec), session_(session), file_(file), signals_(signals), wake_fd_(wake_fd), size_limit_(size_limit), rotate_(rotate) {}
 
@@ -47,14 +47,16 @@ class Loop {
   uint64_t NextDeadline() const { return std::min({end_, enable_, next_rotate_, next_tick_}); }
   std::optional<EndReason> Timers(uint64_t now);
   std::optional<EndReason> Signals();
+  std::optional<EndReason> Steer();
 
   const RecordSpec& spec_;
   Session& session_;
   FileConsumer& file_;
-  RunSignals& signals_;
+  RunSignals* signals_;  // null: spec_.control steers instead
   int wake_fd_;
   std::atomic<bool>&size_limit_, &rotate_;
   Status enable_status_;
+  bool paused_ = false;
   uint64_t end_ = UINT64_MAX, enable_ = UINT64_MAX, next_rotate_ = UINT64_MAX, next_tick_ = UINT64_MAX;
 };
 
@@ -77,8 +79,20 @@ std::optional<EndReason> Loop::Timers(uint64_t now) {
   return std::nullopt;
 }
 
+std::optional<EndReason> Loop::Steer() {
+  spec_.control->Clear();
+  if (spec_.control->stopped()) return EndReason::kInterrupted;
+  const bool pause = spec_.control->paused();
+  if (pause == paused_ || enable_ != UINT64_MAX) return std::nullopt;
+  paused_ = pause;
+  if (pause) session_.Disable();
+  else enable_status_ = session_.Enable();
+  return std::nullopt;
+}
+
 std::optional<EndReason> Loop::Signals() {
-  while (int signal = signals_.Next()) {
+  if (!signals_) return Steer();
+  while (int signal = signals_->Next()) {
     if (signal == SIGUSR2) {
       session_.Flush();
     } else if (signal == SIGUSR1) {
@@ -98,7 +112,7 @@ StatusOr<EndReason> Loop::Run() {
   next_tick_ = begin + kTickNs;
   int child = session_.command() ? session_.command()->pidfd() : -1;
   while (true) {
-    pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {session_.failed_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}, {child, POLLIN, 0}};
+    pollfd fds[] = {{signals_ ? signals_->fd() : spec_.control->fd(), POLLIN, 0}, {session_.failed_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}, {child, POLLIN, 0}};
     uint64_t now = MonotonicNs(), next = NextDeadline();
     int timeout = next <= now ? 0 : static_cast<int>(std::min<uint64_t>((next - now + 999'999) / 1'000'000, 60'000));
     if (poll(fds, 4, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
@@ -134,7 +148,9 @@ SourceTraits FileTraits(const RecordSpec& spec, const StackSource& source) {
   return traits;
 }
 
-Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) {
+}  // namespace
+
+Status DescribeEvents(const RecordSpec& spec, StackSource& source, FileSpec* file) {
   SamplingPlan plan = {.events = spec.session.events, .frequency = spec.session.frequency, .period = spec.session.period};
   bool chains = spec.session.chain_user || spec.session.chain_kernel;
   for (const EventSpec& event : spec.session.events) {
@@ -145,23 +161,25 @@ Status PrepareFile(const RecordSpec& spec, StackSource& source, FileSpec* file) 
   return OkStatus();
 }
 
+namespace {
+
 // True once the command has ended; false after the grace time, or at once when brink is told a second time to end.
-bool EndsInGrace(const CommandChild& child, RunSignals& signals) {
+bool EndsInGrace(const CommandChild& child, RunSignals* signals) {
   const uint64_t deadline = MonotonicNs() + kGraceNs;
   while (true) {
-    pollfd fds[] = {{child.pidfd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    pollfd fds[] = {{child.pidfd(), POLLIN, 0}, {signals ? signals->fd() : -1, POLLIN, 0}};
     uint64_t now = MonotonicNs();
     int ready = poll(fds, 2, now >= deadline ? 0 : static_cast<int>((deadline - now + 999'999) / 1'000'000));
     if (fds[0].revents) return true;
     if (ready == 0) return false;
-    while (int signal = signals.Next()) {
+    while (int signal = signals ? signals->Next() : 0) {
       if (signal != SIGUSR1 && signal != SIGUSR2) return false;
     }
   }
 }
 
 // Ends a command that still runs, and reaps it.
-void FinishCommand(Session& session, RunSignals& signals, RecordResult* result) {
+void FinishCommand(Session& session, RunSignals* signals, RecordResult* result) {
   CommandChild* child = session.command();
   if (!child || result->command_status) return;
   if (result->reason != EndReason::kCommandEnded && result->reason != EndReason::kConsumerFailed) {
@@ -208,7 +226,8 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   spec.session.enable = !spec.delay_ns && !spec.replay_count;
   spec.session.command_stdout_to_stderr = spec.file.pipe && !spec.open_sink;
   const CpuTime own_before = OwnTime();
-  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+  std::optional<RunSignals> signals;
+  if (!spec.control) signals.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   std::atomic<bool> size_limit{false}, rotate{false};
@@ -217,7 +236,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
     uint64_t one = 1;
     [[maybe_unused]] ssize_t n = write(wake.get(), &one, sizeof(one));
   };
-  RETURN_IF_ERROR(PrepareFile(spec, *source, &spec.file));
+  RETURN_IF_ERROR(DescribeEvents(spec, *source, &spec.file));
   ASSIGN_OR_RETURN(std::unique_ptr<FileConsumer> file,
                    FileConsumer::Create(spec.file, {.size_limit = [&] { wake_up(size_limit); }, .rotate = [&] { wake_up(rotate); }}, spec.open_sink));
   auto* replay = dynamic_cast<EventSource*>(source.get());
@@ -246,13 +265,14 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
     if (spec.replayed) spec.replayed(sent);
     result.reason = EndReason::kReplayDone;
   } else {
-    Loop loop(spec, *session, *file, signals, wake.get(), size_limit, rotate);
+    if (spec.armed) spec.armed(*session);
+    Loop loop(spec, *session, *file, signals ? &*signals : nullptr, wake.get(), size_limit, rotate);
     ASSIGN_OR_RETURN(result.reason, loop.Run());
   }
   result.consumer = session->Stop();
   if (!result.consumer.ok()) result.reason = EndReason::kConsumerFailed;
   result.busy = session->busy();
-  FinishCommand(*session, signals, &result);
+  FinishCommand(*session, signals ? &*signals : nullptr, &result);
   Collect(spec, *session, *file, &result);
   if (filter) filter->Report(result.counters, &result.source_stats);
   CpuTime own = OwnTime();

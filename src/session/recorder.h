@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "brbe/stream.h"
 #include "filter/compile.h"
+#include "session/control.h"
 #include "session/file_consumer.h"
 #include "session/session.h"
 
@@ -41,6 +42,10 @@ struct RecordSpec {
   uint64_t replay_rate = 0;      // stacks a second; 0: as fast as it goes
   bool replay_undrained = false; // all are sent before anybody empties the ring
   std::function<void(uint64_t sent)> replayed;  // called when all have been sent
+  // Set: signals are left alone, and this steers the recording. Outlives it.
+  RunControl* control = nullptr;
+  // Called once the recording runs.
+  std::function<void(Session&)> armed;
 };
 
 enum class EndReason { kCommandEnded, kTargetEnded, kInterrupted, kDuration, kSizeLimit, kReplayDone, kConsumerFailed };
@@ -66,6 +71,9 @@ struct RecordResult {
   std::vector<std::string> notes;
   std::vector<StatLine> source_stats;
 };
+
+// Fills in what a recording's file says about its events and stacks.
+Status DescribeEvents(const RecordSpec& spec, StackSource& source, FileSpec* file);
 
 // Blocks until the end. SIGINT, SIGTERM and SIGHUP end the recording in order, SIGUSR2 flushes, SIGUSR1 rotates (of a
 // rotating recording). A command that still runs at the end is sent SIGTERM and waited for.

@@ -80,6 +80,8 @@ class Session : private SourceContext, private DrainHandler {
   // Enables the events and releases the command. An error of its exec keeps the errno (see CommandChild::Release).
   Status Arm();
   Status Enable();
+  // Until the next Enable nothing is sampled.
+  void Disable() { events_.Disable(); }
   void Flush() { drain_->Request(Control::kFlush); }
   void Rotate() { drain_->Request(Control::kRotate); }
   // The orderly end; the consumer's first error. A second call returns the same.

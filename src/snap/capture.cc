@@ -1,15 +1,11 @@
 #include "snap/capture.h"
 
 #include <linux/perf_event.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
-#include "base/strings.h"
-#include "perfdata/decode.h"
-#include "report/feed.h"
 #include "snapshot/capture_path.h"
 
 namespace brink::snap {
@@ -35,64 +31,16 @@ std::optional<SnapView> ViewSnap(const SampleView& sample) {
   return view;
 }
 
-CaptureNamer::CaptureNamer(const SnapSource& source, std::string runtime_root)
-    : source_(source), spaces_(&objects_), symbolizer_(&objects_, {}),
-      containers_({.runtime_root = std::move(runtime_root), .hierarchy = source.hierarchy()}) {}
+CaptureNamer::CaptureNamer(SnapSource& source, std::string runtime_root)
+    : source_(source), containers_({.runtime_root = std::move(runtime_root), .hierarchy = source.hierarchy()}) {
+  // Groups that are there now may be gone when their first capture is named; later ones are told by the kernel.
+  for (const CgroupFolder& folder : ListCgroups(source.hierarchy(), "/")) containers_.Learn(folder.id, folder.path);
+}
 
 void CaptureNamer::Observe(const PerfRecordView& view) {
-  if (view.record.size() < sizeof(perf_event_header)) return;
-  perf_event_header header;
-  std::memcpy(&header, view.record.data(), sizeof(header));
-  perfdata::EventAttr attr = {};
-  attr.flags = perfdata::kAttrMmap2 | perfdata::kAttrBuildId;
-  perfdata::RecordLayout layout;  // the trailer has been taken off
-  perfdata::AlignedCopies copies;
-  perfdata::Record record;
-  record.type = header.type;
-  record.misc = header.misc;
-  record.size = header.size;
-  std::vector<std::byte> bytes(view.record.begin() + sizeof(header), view.record.end());
-  if (!perfdata::DecodeBody({.attr = &attr, .layout = &layout, .swap = false, .copies = &copies}, bytes, &record)) return;
-  if (const auto* cgroup = std::get_if<perfdata::Cgroup>(&record.body)) {
-    if (source_.hierarchy().v2()) containers_.Learn(cgroup->id, cgroup->path);
-    return;
-  }
-  report::ApplyRecord(record, &spaces_);
-  if (const auto* mmap = std::get_if<perfdata::Mmap>(&record.body)) KeepPrivateFile(*mmap);
-}
-
-// A file that only the process's own root or mount namespace has is opened while the process lives: it may be gone, and
-// the file with it, when its name is wanted.
-void CaptureNamer::KeepPrivateFile(const perfdata::Mmap& mmap) {
-  if (mmap.data || !mmap.filename.starts_with('/') || mmap.filename.starts_with("//")) return;
-  const std::string path(mmap.filename);
-  struct stat theirs, ours;
-  if (stat(("/proc/" + std::to_string(mmap.pid) + "/root" + path).c_str(), &theirs) != 0) return;
-  if (stat(path.c_str(), &ours) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) return;
-  const symbol::Mapping* mapping = spaces_.Find(static_cast<int32_t>(mmap.pid), mmap.start);
-  if (mapping) symbolizer_.FileOf(mapping->object);
-}
-
-NamedAddress CaptureNamer::NameOf(int32_t pid, uint64_t address, bool lines, bool call_site) {
-  NamedAddress named = {.address = address, .kernel = symbol::AddressSpaces::IsKernel(address)};
-  // A return address belongs to the call before it.
-  symbol::Location location = spaces_.Normalise(pid, call_site && address ? address - 1 : address);
-  const symbol::Function& function = symbolizer_[symbolizer_.FunctionAt(location)];
-  named.object = objects_[location.object].ShortName();
-  if (!function.resolved()) return named;
-  named.symbol = function.name;
-  auto vaddr = symbolizer_.VaddrOf(location);
-  uint64_t at = vaddr ? *vaddr : location.offset;
-  named.offset = at >= function.start ? at - function.start + (call_site && address ? 1 : 0) : 0;
-  if (!lines || named.kernel) return named;
-  std::vector<symbol::SourceFrame> frames = symbolizer_.FramesAt(location);
-  if (!frames.empty() && frames[0].line) {
-    named.line = frames[0].file.substr(frames[0].file.rfind('/') + 1) + ":" + std::to_string(frames[0].line);
-    for (const symbol::SourceFrame& frame : frames) {
-      if (frame.inlined) named.inlined.push_back(frame.function);
-    }
-  }
-  return named;
+  names_.Observe(view, [&](const perfdata::Cgroup& cgroup) {
+    if (source_.hierarchy().v2()) containers_.Learn(cgroup.id, cgroup.path);
+  });
 }
 
 namespace {
@@ -117,10 +65,11 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
     // The register's upper half means nothing for an int: the value was read with its own size.
     if (capture.trigger->values[i].name == "ret" && view.context.known >> i & 1) capture.context.ret = static_cast<int64_t>(view.context.value[i]);
   }
+  for (const auto& [id, path] : source_.TakeNewGroups()) containers_.Learn(id, path);
   capture.container = containers_.ById(view.context.container_id);
-  capture.place = NameOf(pid, sample.head->ip, lines, false);
+  capture.place = names_.NameOf(pid, sample.head->ip, lines, false);
   for (const BranchEntry& entry : sample.branches) {
-    capture.branches.push_back({.from = NameOf(pid, entry.from, lines, false), .to = NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
+    capture.branches.push_back({.from = names_.NameOf(pid, entry.from, lines, false), .to = names_.NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
                                 .prediction = entry.prediction(), .cycles = entry.cycles()});
   }
   capture.no_branches = view.context.snapshot_error ? "snapshot: " + std::string(strerror(-view.context.snapshot_error)) : source_.no_branches();
@@ -132,7 +81,7 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
       leaf = true;
       continue;
     }
-    if (chain) chain->push_back(NameOf(pid, address, lines, !leaf));
+    if (chain) chain->push_back(names_.NameOf(pid, address, lines, !leaf));
     leaf = false;
   }
   DropOwnFrames(&capture.kernel_chain);
@@ -146,33 +95,11 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
 // Frame pointers lead astray in code that has none: a chain ends where it leaves executable mappings.
 void CaptureNamer::CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const {
   for (size_t i = 1; i < chain->size(); ++i) {
-    const symbol::Mapping* mapping = spaces_.Find(pid, (*chain)[i].address);
+    const symbol::Mapping* mapping = names_.MappingAt(pid, (*chain)[i].address);
     if (mapping && mapping->executable) continue;
     chain->resize(i);
     return;
   }
-}
-
-// Whether the bytes before a return address are a call: E8 of five bytes, or FF /2 of two to seven.
-bool CaptureNamer::FollowsCall(int32_t pid, uint64_t address) {
-  constexpr uint64_t kLongest = 7;
-  symbol::Location location = spaces_.Normalise(pid, address - kLongest);
-  auto code = symbolizer_.CodeAt(location, kLongest);
-  if (!code.ok() || code->size() != kLongest) return false;
-#if defined(__x86_64__)
-  auto byte = [&](size_t i) { return static_cast<uint8_t>((*code)[i]); };
-  if (byte(2) == 0xe8) return true;
-  for (size_t length = 2; length <= kLongest; ++length) {
-    size_t at = kLongest - length;
-    if (byte(at) == 0xff && (byte(at + 1) >> 3 & 7) == 2) return true;
-  }
-  return false;
-#else
-  // bl, blr
-  uint32_t word;
-  std::memcpy(&word, code->data() + 3, sizeof(word));
-  return word >> 26 == 0x25 || (word & 0xfffffc1f) == 0xd63f0000;
-#endif
 }
 
 // What frame pointers cannot tell: return addresses on the stack, which may be old ones. Those behind the place where
@@ -183,11 +110,11 @@ void CaptureNamer::AddGuesses(int32_t pid, const brink_snap& context, bool lines
   bool joins = false;
   for (size_t i = 0; i < std::min<uint64_t>(context.stack_words, BRINK_SNAP_STACK) && guesses.size() < kMostGuesses; ++i) {
     const uint64_t word = context.stack[i];
-    const symbol::Mapping* mapping = spaces_.Find(pid, word);
-    if (!mapping || !mapping->executable || !FollowsCall(pid, word)) continue;
+    const symbol::Mapping* mapping = names_.MappingAt(pid, word);
+    if (!mapping || !mapping->executable || !names_.FollowsCall(pid, word)) continue;
     joins = chain->size() > 1 && (*chain)[1].address == word;
     if (joins) break;
-    NamedAddress guess = NameOf(pid, word, lines, true);
+    NamedAddress guess = names_.NameOf(pid, word, lines, true);
     guess.guessed = true;
     if (!guess.symbol.empty()) guesses.push_back(std::move(guess));
   }

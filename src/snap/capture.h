@@ -10,11 +10,9 @@
 #include "base/branch.h"
 #include "brink/abi/snap.h"
 #include "container/resolver.h"
-#include "perfdata/records.h"
 #include "pipeline/consumer.h"
+#include "snap/namer.h"
 #include "snap/snap_source.h"
-#include "symbol/address_space.h"
-#include "symbol/symbolizer.h"
 
 namespace brink::snap {
 
@@ -24,18 +22,6 @@ struct SnapView {
   std::vector<brink_snap_event> cpu_history, task_history;  // oldest first
 };
 std::optional<SnapView> ViewSnap(const SampleView& sample);
-
-// An address with its name.
-struct NamedAddress {
-  uint64_t address = 0;
-  std::string symbol;   // "do_sys_openat2"; "" unknown
-  uint64_t offset = 0;  // into it
-  std::string object;   // "[kernel]", "libc.so.6"
-  std::string line;     // "open.c:41"; "" unknown
-  std::vector<std::string> inlined;  // functions inlined here, innermost first
-  bool kernel = false;
-  bool guessed = false; // not from frame pointers: a return address found on the stack
-};
 
 struct NamedBranch {
   NamedAddress from, to;
@@ -60,21 +46,16 @@ struct Capture {
 // Keeps the address spaces of the processes that it is told of, and names what is captured. Writer thread only.
 class CaptureNamer {
  public:
-  CaptureNamer(const SnapSource& source, std::string runtime_root);
+  CaptureNamer(SnapSource& source, std::string runtime_root);
   void Observe(const PerfRecordView& record);
   Capture Name(const SampleView& sample, const SnapView& view, bool lines);
 
  private:
-  void KeepPrivateFile(const perfdata::Mmap& mmap);
   void CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const;
-  bool FollowsCall(int32_t pid, uint64_t address);
   void AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain);
-  NamedAddress NameOf(int32_t pid, uint64_t address, bool lines, bool call_site);
 
-  const SnapSource& source_;
-  symbol::ObjectTable objects_;
-  symbol::AddressSpaces spaces_;
-  symbol::Symbolizer symbolizer_;
+  SnapSource& source_;
+  AddressNamer names_;
   ContainerResolver containers_;
 };
 

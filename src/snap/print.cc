@@ -7,12 +7,22 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "snap/print_parts.h"
 #include "snap/syscalls.h"
 
 namespace brink::snap {
-namespace {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
+
+ordered_json TextOrNull(std::string_view text) { return text.empty() ? ordered_json(nullptr) : JsonText(text); }
+
+bool IsError(int64_t value) { return value < 0 && value >= -4095; }
+
+}  // namespace
 
 std::string WallTime(uint64_t monotonic_ns, const PrintOptions& options, bool date) {
   uint64_t ns = monotonic_ns + options.realtime_offset_ns;
@@ -23,19 +33,6 @@ std::string WallTime(uint64_t monotonic_ns, const PrintOptions& options, bool da
   strftime(text, sizeof(text), date ? "%Y-%m-%dT%H:%M:%S" : "%H:%M:%S", &fields);
   return date ? absl::StrFormat("%s.%09dZ", text, ns % 1'000'000'000) : absl::StrFormat("%s.%06d", text, ns % 1'000'000'000 / 1000);
 }
-
-class Painter {
- public:
-  explicit Painter(bool on) : on_(on) {}
-  std::string Bold(const std::string& text) const { return Wrap("1", text); }
-  std::string Red(const std::string& text) const { return Wrap("31", text); }
-  std::string Dim(const std::string& text) const { return Wrap("2", text); }
-  std::string Cyan(const std::string& text) const { return Wrap("36", text); }
-
- private:
-  std::string Wrap(const char* code, const std::string& text) const { return on_ && !text.empty() ? absl::StrFormat("\033[%sm%s\033[0m", code, text) : text; }
-  bool on_;
-};
 
 std::string PlaceText(const NamedAddress& at) {
   std::string text = at.symbol.empty() ? absl::StrFormat("0x%x", at.address) : at.symbol + (at.offset ? absl::StrFormat("+0x%x", at.offset) : "");
@@ -51,12 +48,24 @@ std::string WithObject(const NamedAddress& at, const Painter& paint) {
   return text;
 }
 
-bool IsError(int64_t value) { return value < 0 && value >= -4095; }
-
 std::string ResultText(int64_t value) {
   if (IsError(value)) return "-" + ErrnoName(static_cast<int>(-value)) + " (" + std::to_string(value) + ")";
   return value >= -4096 && value < 65536 ? std::to_string(value) : absl::StrFormat("0x%x", static_cast<uint64_t>(value));
 }
+
+ordered_json JsonText(std::string_view text) {
+  // What is no UTF-8 is replaced, so that the line stays JSON.
+  return ordered_json::parse(ordered_json(std::string(text)).dump(-1, ' ', false, ordered_json::error_handler_t::replace), nullptr, false);
+}
+
+ordered_json AddressJson(const NamedAddress& at) {
+  ordered_json json = {{"address", Hex(at.address)}, {"symbol", TextOrNull(at.symbol)}, {"offset", at.symbol.empty() ? ordered_json(nullptr) : ordered_json(at.offset)}, {"object", TextOrNull(at.object)}};
+  if (!at.line.empty()) json["line"] = JsonText(at.line);
+  if (at.guessed) json["guessed"] = true;
+  return json;
+}
+
+namespace {
 
 std::string ShortName(const std::string& name) { return name.starts_with("args.") ? name.substr(5) : name; }
 
@@ -148,29 +157,12 @@ void AppendRegisters(const Capture& capture, std::string* out) {
   }
 }
 
-ordered_json Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
-
-std::string Utf8(std::string_view text) {
-  // What is no UTF-8 is replaced, so that the line stays JSON.
-  return ordered_json(std::string(text)).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-ordered_json Text(std::string_view text) { return ordered_json::parse(Utf8(text), nullptr, false); }
-
-ordered_json TextOrNull(std::string_view text) { return text.empty() ? ordered_json(nullptr) : Text(text); }
-
-ordered_json AddressJson(const NamedAddress& at) {
-  ordered_json json = {{"address", Hex(at.address)}, {"symbol", TextOrNull(at.symbol)}, {"offset", at.symbol.empty() ? ordered_json(nullptr) : ordered_json(at.offset)}, {"object", TextOrNull(at.object)}};
-  if (!at.line.empty()) json["line"] = Text(at.line);
-  if (at.guessed) json["guessed"] = true;
-  return json;
-}
 
 ordered_json ContainerJson(const ContainerInfo& info, uint64_t id) {
   ordered_json json = {{"cgroup_id", id ? Hex(id) : ordered_json(nullptr)}, {"path", TextOrNull(info.path)}, {"label", TextOrNull(info.Label())},
                        {"id", TextOrNull(info.identity.container_id)}, {"runtime", TextOrNull(RuntimeName(info.is_container() ? info.store.runtime : info.identity.runtime))},
                        {"name", TextOrNull(info.store.name)}, {"image", TextOrNull(info.store.image)}, {"pod", TextOrNull(info.Pod())}};
-  if (!info.miss.empty()) json["miss"] = Text(info.miss);
+  if (!info.miss.empty()) json["miss"] = JsonText(info.miss);
   return json;
 }
 
@@ -185,22 +177,30 @@ ordered_json HistoryJson(const std::vector<brink_snap_event>& events) {
 
 }  // namespace
 
+std::string TaskText(const Capture& capture) {
+  const brink_sample& head = capture.head;
+  const brink_snap& context = capture.context;
+  std::string text = absl::StrFormat("%s pid %d tid %d", EscapeForTerminal(capture.comm), head.tgid, head.tid);
+  if (context.inner_tgid && context.inner_tgid != head.tgid) text += absl::StrFormat(" (inside: pid %d tid %d)", context.inner_tgid, context.inner_tid);
+  text += absl::StrFormat(" cpu %d", head.cpu);
+  if (std::string label = capture.container.Label(); !label.empty()) text += " [" + EscapeForTerminal(label) + (capture.container.miss.empty() || capture.container.miss.starts_with("only") ? "" : ": " + EscapeForTerminal(capture.container.miss)) + "]";
+  return text;
+}
+
+std::string CallText(const Capture& capture) {
+  const bool syscall = capture.context.flags & BRINK_SNAP_HAS_SYSCALL;
+  return (syscall ? SyscallName(static_cast<int>(capture.context.syscall)) : PlaceText(capture.place)) + "(" + ValuesText(capture) + ")";
+}
+
 std::string CaptureText(const Capture& capture, const PrintOptions& options) {
   const Painter paint(options.colour);
   const brink_snap& context = capture.context;
   const brink_sample& head = capture.head;
-  std::string ids = absl::StrFormat("%s pid %d tid %d", EscapeForTerminal(capture.comm), head.tgid, head.tid);
-  if (context.inner_tgid && context.inner_tgid != head.tgid) ids += absl::StrFormat(" (inside: pid %d tid %d)", context.inner_tgid, context.inner_tid);
-  std::string out = paint.Bold(WallTime(head.time_ns, options, false) + "  " + EscapeForTerminal(capture.trigger->trigger.text)) + "  " + ids + absl::StrFormat(" cpu %d", head.cpu);
-  if (std::string label = capture.container.Label(); !label.empty()) out += " [" + EscapeForTerminal(label) + (capture.container.miss.empty() || capture.container.miss.starts_with("only") ? "" : ": " + EscapeForTerminal(capture.container.miss)) + "]";
+  std::string out = paint.Bold(WallTime(head.time_ns, options, false) + "  " + EscapeForTerminal(capture.trigger->trigger.text)) + "  " + TaskText(capture);
   out += "\n";
-  std::string values = ValuesText(capture);
-  std::string call;
-  if (context.flags & BRINK_SNAP_HAS_SYSCALL) call = SyscallName(static_cast<int>(context.syscall));
-  else if (!(context.flags & BRINK_SNAP_HAS_SIGNAL)) call = PlaceText(capture.place);
   if (context.flags & BRINK_SNAP_HAS_SIGNAL) out += "  " + paint.Red(SignalText(capture)) + " in " + WithObject(capture.place, paint) + "\n";
-  if (!call.empty()) {
-    out += "  " + call + "(" + values + ")";
+  if (!(context.flags & BRINK_SNAP_HAS_SIGNAL)) {
+    out += "  " + CallText(capture);
     if (context.flags & BRINK_SNAP_HAS_RET) out += " = " + (IsError(context.ret) ? paint.Red(ResultText(context.ret)) : ResultText(context.ret));
     if (context.flags & BRINK_SNAP_HAS_DURATION) out += "  " + FormatDuration(context.duration_ns);
     if (!capture.place.line.empty()) out += paint.Dim("  " + EscapeForTerminal(capture.place.line));
@@ -224,8 +224,8 @@ std::string CaptureJson(const Capture& capture, const PrintOptions& options) {
   const brink_snap& context = capture.context;
   const brink_sample& head = capture.head;
   ordered_json json = {{"schema", "brink.snap.v1"}, {"time", WallTime(head.time_ns, options, true)}, {"monotonic_ns", head.time_ns},
-                       {"trigger", Text(capture.trigger->trigger.text)}, {"kind", TriggerKindName(capture.trigger->trigger.kind)}, {"hit", context.hit},
-                       {"comm", Text(capture.comm)}, {"pid", head.tgid}, {"tid", head.tid}, {"uid", context.uid}, {"cpu", head.cpu},
+                       {"trigger", JsonText(capture.trigger->trigger.text)}, {"kind", TriggerKindName(capture.trigger->trigger.kind)}, {"hit", context.hit},
+                       {"comm", JsonText(capture.comm)}, {"pid", head.tgid}, {"tid", head.tid}, {"uid", context.uid}, {"cpu", head.cpu},
                        {"inner_pid", context.inner_tgid ? ordered_json(context.inner_tgid) : ordered_json(nullptr)},
                        {"inner_tid", context.inner_tid ? ordered_json(context.inner_tid) : ordered_json(nullptr)},
                        {"pidns", context.pidns ? ordered_json(context.pidns) : ordered_json(nullptr)},

@@ -1,7 +1,6 @@
 #include "snap/run.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,11 +17,12 @@ namespace brink::snap {
 namespace {
 
 constexpr uint64_t kTickNs = 250'000'000;
+constexpr int kGraceMs = 3000;  // from SIGTERM to SIGKILL of a command that does not end
 
 // Names captures, prints them and hands them on to the file. Writer thread.
 class SnapConsumer : public Consumer {
  public:
-  SnapConsumer(const SnapSource& source, const RunRequest& request, FileConsumer* file, int wake_fd)
+  SnapConsumer(SnapSource& source, const RunRequest& request, FileConsumer* file, int wake_fd)
       : source_(source), request_(request), namer_(source, request.snap.runtime_root), file_(file), wake_fd_(wake_fd) {}
 
   Status OnSample(const SampleView& sample) override {
@@ -107,7 +107,7 @@ class SnapConsumer : public Consumer {
     [[maybe_unused]] ssize_t n = write(wake_fd_, &one, sizeof(one));
   }
 
-  const SnapSource& source_;
+  SnapSource& source_;
   const RunRequest& request_;
   CaptureNamer namer_;
   FileConsumer* file_;
@@ -133,18 +133,35 @@ bool AllDone(const RunRequest& request, const SnapConsumer& consumer) {
   return request.snap.count && consumer.captures() >= request.snap.count * request.snap.triggers.size();
 }
 
-StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, RunSignals& signals, int wake_fd) {
+// Answers what was sent to the run. False: the end was asked for.
+StatusOr<bool> Answer(RunControl* control, RunSignals* signals, SnapSource& source) {
+  if (control) {
+    control->Clear();
+    source.Pause(control->paused());
+    if (control->TakeFire()) RETURN_IF_ERROR(source.Fire());
+    return !control->stopped();
+  }
+  while (int signal = signals->Next()) {
+    if (signal != SIGUSR1) return false;
+    RETURN_IF_ERROR(source.Fire());
+  }
+  return true;
+}
+
+// True: the command's end was the end of the run.
+StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, RunSignals* signals, int wake_fd) {
   const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
   int child = session.command() ? session.command()->pidfd() : -1;
+  const int steer = signals ? signals->fd() : request.control->fd();
   uint64_t next_tick = MonotonicNs() + kTickNs;
   while (true) {
     uint64_t now = MonotonicNs(), next = std::min(end, next_tick);
     int timeout = next <= now ? 0 : static_cast<int>((next - now + 999'999) / 1'000'000);
-    pollfd fds[] = {{signals.fd(), POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}};
+    pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}};
     if (poll(fds, 4, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
-    while (int signal = fds[0].revents ? signals.Next() : 0) {
-      if (signal != SIGUSR1) return false;
-      RETURN_IF_ERROR(source.Fire());
+    if (fds[0].revents) {
+      ASSIGN_OR_RETURN(bool go_on, Answer(request.control, signals, source));
+      if (!go_on) return false;
     }
     if (fds[1].revents) return false;
     if (fds[2].revents) {
@@ -165,7 +182,11 @@ StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSourc
 void FinishCommand(Session& session, RunResult* result) {
   CommandChild* child = session.command();
   if (!child || result->command_status) return;
-  if (!result->command_decides) child->Signal(SIGTERM);
+  if (!result->command_decides) {
+    child->Signal(SIGTERM);
+    pollfd ended = {child->pidfd(), POLLIN, 0};
+    if (poll(&ended, 1, kGraceMs) == 0) child->Signal(SIGKILL);
+  }
   auto end = child->Wait();
   if (end.ok()) result->command_status = WIFEXITED(end->wait_status) ? WEXITSTATUS(end->wait_status) : 128 + WTERMSIG(end->wait_status);
 }
@@ -173,12 +194,14 @@ void FinishCommand(Session& session, RunResult* result) {
 }  // namespace
 
 StatusOr<RunResult> Run(RunRequest request) {
-  RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+  std::optional<RunSignals> signals;
+  if (!request.control) signals.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1});
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   if (request.target.pids.size() == 1 && request.target.command.empty()) request.snap.pid = request.target.pids[0];
   ASSIGN_OR_RETURN(std::unique_ptr<SnapSource> made, SnapSource::Create(request.snap));
   SnapSource& source = *made;
+  if (request.admit) RETURN_IF_ERROR(request.admit(source));
   std::unique_ptr<FileConsumer> file;
   if (!request.output.empty()) {
     ASSIGN_OR_RETURN(file, OpenOutput(request, source));
@@ -205,7 +228,7 @@ StatusOr<RunResult> Run(RunRequest request) {
     std::vector<std::string> notes = session->notes();
     notes.insert(notes.end(), source.notes().begin(), source.notes().end());
     if (request.armed) request.armed(notes);
-    ASSIGN_OR_RETURN(result.command_decides, WaitForEnd(request, *session, source, consumer, signals, wake.get()));
+    ASSIGN_OR_RETURN(result.command_decides, WaitForEnd(request, *session, source, consumer, signals ? &*signals : nullptr, wake.get()));
   }
   uint64_t begin = MonotonicNs();
   source.Stop();

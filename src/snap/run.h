@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "session/control.h"
 #include "session/session.h"
 #include "snap/print.h"
 #include "snap/snap_source.h"
@@ -23,6 +24,10 @@ struct RunRequest {
   std::function<Status(const Capture&)> print;
   // The triggers are armed: called once.
   std::function<void(const std::vector<std::string>& notes)> armed;
+  // Everything has been looked up and nothing is loaded yet: an error is the end. May be empty.
+  std::function<Status(const SnapSource&)> admit;
+  // Set: signals are left alone, and this steers the run. Outlives it.
+  RunControl* control = nullptr;
 };
 
 struct RunResult {

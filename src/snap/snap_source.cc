@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -212,6 +214,8 @@ Status SnapSource::ConfigureValues(const Trigger& trigger, TriggerPlan* plan) {
     config.slower_ns = *request_.slower_ns;
     RETURN_IF_ERROR(values.Resolve("ctx.duration").status());
   }
+  // Tells which errors of other functions fell into this call.
+  if (!request_.errno_path.empty() && trigger.kind == TriggerKind::kSyscallExit) RETURN_IF_ERROR(values.Resolve("ctx.duration").status());
   RETURN_IF_ERROR(ConfigureKey(&values, &config));
   values.AddShown();
   plan->needs_entry = values.needs_entry();
@@ -367,9 +371,10 @@ Status SnapSource::LoadTrigger(size_t index, SourceContext& context) {
 
 Status SnapSource::Load(SourceContext& context) {
   auto share = [&](bpf_object* object) { return context.Share(object); };
-  if (request_.history) {
-    ASSIGN_OR_RETURN(history_, HistoryObject::Load(share, maps_, request_.history_irqs));
-  }
+  SideObject::Options side = {.history = request_.history, .irqs = request_.history_irqs};
+  side.config.flags = plans_[0].config.flags & BRINK_SNAP_CFG_V1;
+  side.config.subsys = plans_[0].config.subsys;
+  ASSIGN_OR_RETURN(side_, SideObject::Load(share, maps_, side));
   for (size_t i = 0; i < plans_.size(); ++i) {
     // User probes of one process only: others do not even see them.
     if (request_.pid > 0) plans_[i].pid = request_.pid;
@@ -420,7 +425,7 @@ Status SnapSource::FillGroups(int fd) {
 }
 
 Status SnapSource::Start(SourceContext& /*context*/) {
-  if (history_) RETURN_IF_ERROR(history_->Attach());
+  RETURN_IF_ERROR(side_->Attach());
   for (size_t i = 0; i < objects_.size(); ++i) {
     Status attached = objects_[i]->Attach();
     if (!attached.ok()) return fallbacks_[i].empty() ? attached : Annotate(attached, fallbacks_[i]);
@@ -441,6 +446,23 @@ Status SnapSource::Start(SourceContext& /*context*/) {
   return OkStatus();
 }
 
+void SnapSource::OnRecord(std::span<const std::byte> record) {
+  brink_snap_group group = {};
+  if (record.size() <= offsetof(brink_snap_group, path) || record.size() > sizeof(group)) return;
+  std::memcpy(&group, record.data(), record.size());
+  if (group.header.type != BRINK_REC_SNAP_GROUP) return;
+  // A name that is waited for may be this one: looked for at the next tick.
+  next_group_look_ns_ = std::min<uint64_t>(next_group_look_ns_, 1);
+  MutexLock lock(new_groups_mutex_);
+  // Nobody takes them where nothing is printed.
+  if (new_groups_.size() < ContainerResolver::kMaxCached) new_groups_.emplace_back(group.id, std::string(group.path, strnlen(group.path, sizeof(group.path))));
+}
+
+std::vector<std::pair<uint64_t, std::string>> SnapSource::TakeNewGroups() {
+  MutexLock lock(new_groups_mutex_);
+  return std::exchange(new_groups_, {});
+}
+
 void SnapSource::OnTick(uint64_t now_ns) {
   if (now_ns < next_group_look_ns_) return;
   next_group_look_ns_ = now_ns + kGroupLookNs;
@@ -452,8 +474,12 @@ void SnapSource::OnTick(uint64_t now_ns) {
 
 void SnapSource::Stop() {
   for (auto& object : objects_) object->Detach();
-  if (history_) history_->Detach();
+  if (side_) side_->Detach();
   held_.reset();
+}
+
+void SnapSource::Pause(bool paused) {
+  for (auto& object : objects_) object->Pause(paused);
 }
 
 Status SnapSource::Fire() {
@@ -474,16 +500,18 @@ std::span<const BranchEntry> SnapSource::Trim(uint32_t trigger, std::span<const 
 }
 
 std::vector<StatLine> SnapSource::Report() {
-  constexpr const char* kNames[] = {"hits", "if_false", "if_unknown", "too_fast", "no_entry", "not_nth", "repeated", "limited", "after_count", "no_slot", "captured"};
-  constexpr const char* kTexts[] = {"hits", "--if false", "--if unknown", "faster than asked", "entry not seen", "skipped by --nth", "repeated (--once-per)", "above --limit", "after --count", "no free slot", "captured"};
+  constexpr const char* kNames[] = {"hits", "if_false", "if_unknown", "too_fast", "no_entry", "not_nth", "repeated", "limited", "after_count", "no_slot", "captured", "keys"};
+  constexpr const char* kTexts[] = {"hits", "--if false", "--if unknown", "faster than asked", "entry not seen", "skipped by --nth", "repeated (--once-per)", "above --limit", "after --count", "no free slot", "captured", "keys"};
   std::vector<StatLine> lines;
   for (size_t i = 0; i < objects_.size(); ++i) {
     SnapCounts counts = objects_[i]->ReadCounts();
     std::string text;
     for (size_t j = 0; j < std::size(kNames); ++j) {
       lines.push_back({"trigger_" + std::to_string(i) + "_" + kNames[j], static_cast<double>(counts[j]), ""});
+      if (j == BRINK_SNAP_CNT_KEYS) continue;
       if (counts[j] || j == BRINK_SNAP_CNT_HITS) text += absl::StrFormat("%s%d %s", text.empty() ? "" : ", ", counts[j], kTexts[j]);
     }
+    if (counts[BRINK_SNAP_CNT_KEYS] > BRINK_SNAP_MAX_SEEN) text += absl::StrFormat(", %d keys forgotten (of --once-per %d are remembered)", counts[BRINK_SNAP_CNT_KEYS] - BRINK_SNAP_MAX_SEEN, BRINK_SNAP_MAX_SEEN);
     lines.push_back({"trigger_" + std::to_string(i), static_cast<double>(counts[BRINK_SNAP_CNT_TAKEN]), shown_[i].trigger.text + ": " + text});
   }
   return lines;

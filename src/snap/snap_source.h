@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sync.h"
 #include "container/resolver.h"
 #include "session/source.h"
 #include "snap/trigger_object.h"
@@ -58,10 +59,17 @@ class SnapSource : public StackSource {
   Status Prepare(SourceContext& context) override;
   Status Load(SourceContext& context) override;
   Status Start(SourceContext& context) override;
+  void OnRecord(std::span<const std::byte> record) override;
   void OnTick(uint64_t now_ns) override;
   void Stop() override;
   std::vector<StatLine> Report() override;
 
+  // Groups that were made since the last call: (id, path below the hierarchy's root). Any thread.
+  std::vector<std::pair<uint64_t, std::string>> TakeNewGroups();
+  // Nothing is captured while paused (the agent's budget). Any thread.
+  void Pause(bool paused);
+  // PERF_SAMPLE_BRANCH_* of the branch events that are to be held; 0: none. There is one such filter a CPU.
+  uint64_t branch_flags() const { return branch_flags_; }
   // manual triggers: capture now. Any thread but one at a time.
   Status Fire();
   // The entries of a sample of `trigger` that are true and not brink's own way to the helper.
@@ -92,13 +100,15 @@ class SnapSource : public StackSource {
   std::vector<TriggerPlan> plans_;
   std::vector<ShownTrigger> shown_;
   std::vector<std::unique_ptr<TriggerObject>> objects_;
-  std::unique_ptr<HistoryObject> history_;
+  std::unique_ptr<SideObject> side_;
   SharedMaps maps_;
   ContainerHierarchy hierarchy_;
   uint32_t subsys_ = 0;
   std::unique_ptr<ContainerResolver> resolver_;
   std::vector<std::pair<uint64_t, uint32_t>> groups_;
   uint64_t next_group_look_ns_ = 0;
+  Mutex new_groups_mutex_;
+  std::vector<std::pair<uint64_t, std::string>> new_groups_ ABSL_GUARDED_BY(new_groups_mutex_);
   std::optional<HeldEvents> held_;
   std::vector<std::optional<CapturePath>> paths_;  // by trigger
   std::optional<KernelCode> code_;

@@ -346,6 +346,8 @@ Status TriggerObject::Fire() {
   return OkStatus();
 }
 
+void TriggerObject::Pause(bool paused) { __atomic_store_n(&skeleton_->bss->snap_paused, paused ? 1 : 0, __ATOMIC_RELAXED); }
+
 SnapCounts TriggerObject::ReadCounts() const {
   SnapCounts sums = {};
   int cpus = libbpf_num_possible_cpus();
@@ -363,27 +365,31 @@ std::vector<CodeRange> TriggerObject::ProgramRangesOf() const {
   return ranges.ok() ? *ranges : std::vector<CodeRange>{};
 }
 
-StatusOr<std::unique_ptr<HistoryObject>> HistoryObject::Load(const TriggerObject::Share& share, SharedMaps& maps, bool irqs) {
-  std::unique_ptr<HistoryObject> object(new HistoryObject);
+StatusOr<std::unique_ptr<SideObject>> SideObject::Load(const TriggerObject::Share& share, SharedMaps& maps, const Options& options) {
+  std::unique_ptr<SideObject> object(new SideObject);
   object->skeleton_ = snap_bpf__open();
-  if (!object->skeleton_) return BpfLoadError(errno, "open the history programs");
+  if (!object->skeleton_) return BpfLoadError(errno, "open the programs beside the triggers");
   auto& progs = object->skeleton_->progs;
   RETURN_IF_ERROR(share(object->skeleton_->obj));
   RETURN_IF_ERROR(maps.Reuse(object->skeleton_->obj));
-  for (bpf_program* program : {progs.snap_history_switch, progs.snap_history_enter, progs.snap_history_exit}) bpf_program__set_autoload(program, true);
-  bpf_program__set_autoload(progs.snap_history_irq, irqs);
+  RETURN_IF_ERROR(SetRodata(object->skeleton_->obj, "snap_cfg", &options.config, sizeof(options.config)));
+  bpf_program__set_autoload(progs.snap_group_made, true);
+  for (bpf_program* program : {progs.snap_history_switch, progs.snap_history_enter, progs.snap_history_exit, progs.snap_history_end}) {
+    bpf_program__set_autoload(program, options.history);
+  }
+  bpf_program__set_autoload(progs.snap_history_irq, options.history && options.irqs);
   int error = snap_bpf__load(object->skeleton_);
-  if (error) return BpfLoadError(-error, "load the history programs");
+  if (error) return BpfLoadError(-error, "load the programs beside the triggers");
   maps.Offer(object->skeleton_->obj);
   return object;
 }
 
-HistoryObject::~HistoryObject() {
+SideObject::~SideObject() {
   Detach();
   snap_bpf__destroy(skeleton_);
 }
 
-Status HistoryObject::Attach() {
+Status SideObject::Attach() {
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, skeleton_->obj) {
     if (!bpf_program__autoload(program)) continue;
@@ -394,7 +400,7 @@ Status HistoryObject::Attach() {
   return OkStatus();
 }
 
-void HistoryObject::Detach() {
+void SideObject::Detach() {
   for (bpf_link* link : links_) bpf_link__destroy(link);
   links_.clear();
 }

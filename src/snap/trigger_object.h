@@ -71,6 +71,9 @@ class TriggerObject {
   // Manual triggers: captures on every CPU now.
   Status Fire();
 
+  // Hits are none while paused. Any thread, while loaded.
+  void Pause(bool paused);
+
   SnapCounts ReadCounts() const;
   size_t links() const { return links_.size() + fds_.size(); }
   // "uprobe_multi", "64 single kprobes": how it hangs, for the report; "" where there is nothing to say.
@@ -98,16 +101,20 @@ class TriggerObject {
   std::string how_;
 };
 
-// The programs that feed the history (what went before), for as long as this lives.
-class HistoryObject {
+// The programs beside the triggers, for as long as this lives: names of groups that are made, and what feeds the history.
+class SideObject {
  public:
-  static StatusOr<std::unique_ptr<HistoryObject>> Load(const TriggerObject::Share& share, SharedMaps& maps, bool irqs);
-  ~HistoryObject();
+  struct Options {
+    bool history = false, irqs = false;
+    brink_snap_config config = {};  // which hierarchy
+  };
+  static StatusOr<std::unique_ptr<SideObject>> Load(const TriggerObject::Share& share, SharedMaps& maps, const Options& options);
+  ~SideObject();
   Status Attach();
   void Detach();
 
  private:
-  HistoryObject() = default;
+  SideObject() = default;
   snap_bpf* skeleton_ = nullptr;
   std::vector<bpf_link*> links_;
 };

@@ -117,8 +117,21 @@ enum brink_snap_count {
 	BRINK_SNAP_CNT_DONE = 8,	/* after --count */
 	BRINK_SNAP_CNT_BUSY = 9,	/* every slot of the CPU in use */
 	BRINK_SNAP_CNT_TAKEN = 10,	/* captured (the ring's own losses are counted there) */
-	BRINK_SNAP_CNT_MAX = 12
+	BRINK_SNAP_CNT_KEYS = 11,	/* keys of --once-per that were new; above BRINK_SNAP_MAX_SEEN old ones have gone */
+	BRINK_SNAP_CNT_MAX = 16
 };
+
+/* A group was made: its name survives it. Numbered apart from the record types of event.h. */
+#define BRINK_REC_SNAP_GROUP 16
+#define BRINK_SNAP_GROUP_PATH 512
+struct brink_snap_group {
+	struct brink_rec_header header;	/* its size ends with the path */
+	__u64 id;			/* kernfs id in the chosen hierarchy */
+	char path[BRINK_SNAP_GROUP_PATH];	/* below the hierarchy's root; longer ones are cut */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_snap_group) == 16 + BRINK_SNAP_GROUP_PATH);
+BRINK_ABI_FIELD(struct brink_snap_group, id, 8, 8);
+BRINK_ABI_FIELD(struct brink_snap_group, path, 16, BRINK_SNAP_GROUP_PATH);
 
 enum brink_snap_event_type {
 	BRINK_SNAP_EV_NONE = 0,

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Program{"snap_kmulti_entry", "bpf.kprobe_multi"}, Program{"snap_kretmulti", "bpf.kprobe_multi"}, Program{"snap_fentry", "bpf.fentry"},
                     Program{"snap_fentry_entry", "bpf.fentry"}, Program{"snap_fexit", "bpf.fexit"}, Program{"snap_perf", "bpf.perf_event"},
                     Program{"snap_manual", "bpf.raw_tp"}, Program{"snap_history_switch", "bpf.raw_tp"}, Program{"snap_history_enter", "bpf.raw_tp"},
-                    Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"}));
+                    Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"}, Program{"snap_history_end", "bpf.raw_tp"}, Program{"snap_group_made", "bpf.raw_tp"}));
 
 TEST(SnapAbi, StructuresAreLaidOutAlike) {
   snap_bpf* skeleton = snap_bpf__open();
@@ -84,7 +84,8 @@ TEST(SnapAbi, StructuresAreLaidOutAlike) {
   const btf* types = bpf_object__btf(skeleton->obj);
   const std::pair<const char*, size_t> sizes[] = {{"brink_snap", sizeof(brink_snap)}, {"brink_snap_config", sizeof(brink_snap_config)},
                                                   {"brink_snap_load", sizeof(brink_snap_load)}, {"brink_snap_entry", sizeof(brink_snap_entry)},
-                                                  {"brink_snap_event", sizeof(brink_snap_event)}};
+                                                  {"brink_snap_event", sizeof(brink_snap_event)},
+                                                  {"brink_snap_group", sizeof(brink_snap_group)}};
   for (const auto& [name, size] : sizes) {
     int id = btf__find_by_name_kind(types, name, BTF_KIND_STRUCT);
     EXPECT_GT(id, 0) << name;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "snap_support.h"
@@ -55,6 +56,7 @@ class SnapErrno : public testing::Test {
 
 TEST_F(SnapErrno, ModeBitsDeny) {
   auto captures = Deny(Make(0600, 0), "");
+  ASSERT_GE(captures.size(), 2u);
   EXPECT_EQ(Triggers(captures)[0], "fexit:generic_permission");
   EXPECT_EQ(captures[0]["errno"], "EACCES");
   EXPECT_TRUE(RunsThrough(captures[0], "generic_permission")) << captures[0]["branches"].dump();
@@ -62,22 +64,38 @@ TEST_F(SnapErrno, ModeBitsDeny) {
   EXPECT_EQ(captures.back()["errno"], "EACCES");
 }
 
-TEST_F(SnapErrno, AReadOnlyMountDeniesElsewhere) {
-  std::string path = dir_.path();
-  if (mount("none", path.c_str(), "tmpfs", 0, nullptr) != 0) GTEST_SKIP() << "cannot mount";
-  std::string file = Make(0666, 1000);
-  mount("none", path.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr);
-  auto captures = Deny(file, "-write");
-  umount(path.c_str());
-  std::vector<std::string> names = Triggers(captures);
-  EXPECT_NE(names[0], "fexit:generic_permission");
-  EXPECT_EQ(captures[0]["errno"], "EROFS");
-}
-
+// The same file, the same mode, its owner: what denied before lets him pass, and nothing is captured.
 TEST_F(SnapErrno, TheOwnerIsLetIn) {
-  // The same mode: what denied before lets the owner pass, so nothing is captured.
   auto result = testing_support::RunBrink({"snap", "--errno-path", "openat", "--json", "--if", "ret == -EACCES", "--", Self(), "--target", "open=" + Make(0600, 1000)}, {.timeout = std::chrono::seconds(240)});
   EXPECT_EQ(result.out, "") << result.out.substr(0, 500);
+}
+
+// Everybody may read and write this device, and the mount says that there are none: another function, the same error.
+TEST_F(SnapErrno, AMountFlagDeniesElsewhere) {
+  const std::string path = dir_.path();
+  if (mount("none", path.c_str(), "tmpfs", MS_NODEV, "mode=755") != 0) GTEST_SKIP() << "cannot mount";
+  const std::string device = path + "/null";
+  ASSERT_EQ(mknod(device.c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
+  chmod(device.c_str(), 0666);
+  auto captures = Deny(device, "");
+  umount(path.c_str());
+  ASSERT_GE(captures.size(), 2u);
+  EXPECT_EQ(Triggers(captures)[0], "fexit:may_open");
+  EXPECT_EQ(captures[0]["errno"], "EACCES");
+  EXPECT_TRUE(RunsThrough(captures[0], "may_open")) << captures[0]["branches"].dump();
+}
+
+// One command, inside a container (its own mount, pid and user namespaces and cgroup), as the documentation shows it.
+TEST_F(SnapErrno, OnePictureTellsWhichBranchSaidNo) {
+  const std::string file = Make(0600, 0);
+  auto result = testing_support::RunBrink({"snap", "--errno-path", "openat", "--", "unshare", "--mount", "--pid", "--fork", Self(), "--target", "open=" + file}, {.timeout = std::chrono::seconds(240)});
+  EXPECT_THAT(result.out, testing::HasSubstr("openat(")) << result.err;
+  EXPECT_THAT(result.out, testing::HasSubstr("= -EACCES (-13)"));
+  EXPECT_THAT(result.out, testing::HasSubstr("inode_permission = -EACCES (-13)"));
+  EXPECT_THAT(result.out, testing::HasSubstr("generic_permission = -EACCES (-13)   <- said no first"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("#[0-9]+ +generic_permission\\+0x[0-9a-f]+ cond"));
+  EXPECT_THAT(result.out, testing::HasSubstr("(inside: pid 1"));
+  std::printf("%s\n", result.out.c_str());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,8 @@ class Background {
       for (std::string& arg : args) argv.push_back(arg.data());
       argv.push_back(nullptr);
       dup2(pipe_fds[1], 2);
+      // What else runs on the machine must not decide how long its end takes.
+      (void)setpriority(PRIO_PROCESS, 0, -20);
       int null = open("/dev/null", O_WRONLY);
       dup2(null, 1);
       execv(argv[0], argv.data());
@@ -115,8 +118,8 @@ TEST(SnapLeaves, AThousandUprobesGoAtOnce) {
   ASSERT_NE(places, std::string::npos) << snap.text();
   EXPECT_GE(std::stoi(snap.text().substr(places + 16)), 700);
   auto took = snap.End(SIGINT);
-  // 0.1 s on an idle machine; one by one they would take more than a minute. A busy machine must not decide between.
-  EXPECT_LT(took, 10s);
+  // One by one they would take more than a minute.
+  EXPECT_LE(took, 1s);
   EXPECT_TRUE(GoneWithin(before, 5s));
 }
 

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +31,16 @@ __attribute__((noinline)) void snap_multi_a() { snap_sink = 1; }
 __attribute__((noinline)) void snap_multi_b() { snap_sink = 2; }
 __attribute__((noinline)) void snap_multi_c() { snap_sink = 3; }
 
+// Which branch decided? Digits up to a minus sign, which ends it at once.
+__attribute__((noinline)) int snap_decide(const char* text) {
+  int digits = 0;
+  for (; *text; ++text) {
+    if (*text >= '0' && *text <= '9') digits = digits + snap_sink % 2 + 1;
+    else if (*text == '-') return -1;
+  }
+  return digits;
+}
+
 __attribute__((noinline)) void snap_sleep(int ms) {
   usleep(static_cast<useconds_t>(ms) * 1000);
 }
@@ -45,6 +56,38 @@ __attribute__((noinline)) void snap_jump(void (*where)()) {
   where();
   snap_sink = 4;
 }
+
+// Raised while somebody listens to the probe.
+__attribute__((section(".probes"))) volatile unsigned short snap_hello_semaphore;
+
+#if defined(__x86_64__)
+// What <sys/sdt.h> would make of a probe snaptest:hello(number, text): a nop and a note about it.
+__attribute__((noinline)) void snap_hello(int number, const char* text) {
+  asm volatile(
+      "990: nop\n"
+      ".pushsection .note.stapsdt,\"\",\"note\"\n"
+      ".balign 4\n"
+      ".4byte 992f-991f, 994f-993f, 3\n"
+      "991: .asciz \"stapsdt\"\n"
+      "992: .balign 4\n"
+      "993: .8byte 990b\n"
+      ".8byte _.stapsdt.base\n"
+      ".8byte snap_hello_semaphore\n"
+      ".asciz \"snaptest\"\n"
+      ".asciz \"hello\"\n"
+      ".asciz \"-4@%0 8@%1\"\n"
+      "994: .balign 4\n"
+      ".popsection\n"
+      ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"
+      ".weak _.stapsdt.base\n"
+      ".hidden _.stapsdt.base\n"
+      "_.stapsdt.base: .space 1\n"
+      ".size _.stapsdt.base, 1\n"
+      ".popsection\n"
+      :
+      : "r"(number), "r"(text));
+}
+#endif
 
 }  // extern "C"
 
@@ -172,6 +215,78 @@ int Linger() {
   return 0;
 }
 
+// Hits only while the semaphore is up.
+int Hello() {
+#if defined(__x86_64__)
+  for (int i = 0; i < 5 && snap_hello_semaphore; ++i) snap_hello(i, "moon");
+#endif
+  return snap_hello_semaphore;
+}
+
+// Uses memory until something ends it; gives up at 1 GiB.
+int Eat() {
+  constexpr size_t kPiece = 1 << 20;
+  for (int i = 0; i < 1024; ++i) {
+    void* piece = mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (piece != MAP_FAILED) memset(piece, i, kPiece);
+  }
+  return 3;
+}
+
+// "forks=N": children that end at once, as fast as they can be made; each Nth of 8 executes a program.
+int ForkStorm(int count) {
+  for (int i = 0; i < count; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      if (i % 8 == 0) execl("/bin/true", "true", nullptr);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  }
+  return 0;
+}
+
+void* Nap(void*) {
+  snap_sleep(1);
+  return nullptr;
+}
+
+// "threads=N": each calls snap_sleep once, a hundred at a time.
+int ThreadStorm(int count) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 * 1024);
+  for (int done = 0; done < count;) {
+    pthread_t threads[100];
+    int made = 0;
+    for (; made < 100 && done < count; ++made, ++done) {
+      if (pthread_create(&threads[made], &attributes, Nap, nullptr) != 0) return 2;
+    }
+    for (int i = 0; i < made; ++i) pthread_join(threads[i], nullptr);
+  }
+  return 0;
+}
+
+// "groups=DIR:N": makes DIR/0 to DIR/N-1, enters each and works there once; removes them.
+int GroupStorm(const std::string& mode) {
+  const size_t colon = mode.rfind(':');
+  const std::string base = mode.substr(7, colon - 7);
+  const int count = std::stoi(mode.substr(colon + 1));
+  auto enter = [](const std::string& path) {
+    int fd = open((path + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : write(fd, "0", 1);
+    close(fd);
+    return n == 1;
+  };
+  for (int i = 0; i < count; ++i) {
+    const std::string path = base + "/" + std::to_string(i);
+    if (mkdir(path.c_str(), 0755) != 0 || !enter(path)) return 2;
+    snap_sink = snap_work(i, "group");
+    if (!enter(base) || rmdir(path.c_str()) != 0) return 4;
+  }
+  return 0;
+}
+
 // Opens a file as an ordinary user: "open=PATH", "open-write=PATH".
 int Open(const std::string& mode) {
   size_t at = mode.find('=');
@@ -203,7 +318,10 @@ int RunTarget(const std::string& mode) {
       {"forks", Forks},
       {"spin", Spin},
       {"handled", Handled},
+      {"decide", [] { for (int i = 0; i < 400; ++i) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
       {"linger", Linger},
+      {"hello", Hello},
+      {"eat", Eat},
       {"globs", [] { snap_multi_a(); snap_multi_b(); snap_multi_c(); snap_multi_a(); return 0; }},
       {"alias", [] { return snap_wrk(3, "x"); }},
       {"sleeps", [] { snap_sleep(1); snap_sleep(30); snap_sleep(1); return 0; }},
@@ -228,6 +346,9 @@ int RunTarget(const std::string& mode) {
     if (mode == known.name) return known.run();
   }
   if (mode.starts_with("open")) return Open(mode);
+  if (mode.starts_with("forks=")) return ForkStorm(std::stoi(mode.substr(6)));
+  if (mode.starts_with("threads=")) return ThreadStorm(std::stoi(mode.substr(8)));
+  if (mode.starts_with("groups=")) return GroupStorm(mode);
   fprintf(stderr, "unknown mode %s\n", mode.c_str());
   return 99;
 }

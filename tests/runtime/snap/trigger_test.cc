@@ -2,7 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "snap_support.h"
 #include "support/features.h"
@@ -138,6 +144,69 @@ TEST(SnapTrigger, SamplesAndEvents) {
   EXPECT_GE(samples.captures.size(), 5u) << samples.process.err;
   Snapped faults = Snap({"--on", "perf:page-faults:1", "--count", "10"}, "spin");
   EXPECT_EQ(faults.captures.size(), 10u) << faults.process.err;
+}
+
+TEST(SnapTrigger, UsdtRaisesItsSemaphoreAndReadsItsArguments) {
+  SKIP_UNLESS("bpf.uprobe");
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "the target has a static probe on x86-64 only";
+#endif
+  EXPECT_EQ(testing_support::Run({Self(), "--target", "hello"}).status, 0) << "nobody listens: the semaphore is down";
+  for (const char* name : {":snaptest:hello", ":hello"}) {
+    Snapped snapped = Snap({"--on", "usdt:" + Self() + name}, "hello");
+    ASSERT_EQ(snapped.captures.size(), 5u) << snapped.process.err;
+    EXPECT_NE(snapped.process.status, 0) << "the semaphore was not up to the end";
+    EXPECT_EQ(snapped.captures[3]["place"]["symbol"], "snap_hello");
+    EXPECT_EQ(snapped.captures[3]["kind"], "usdt");
+  }
+  Snapped one = Snap({"--on", "usdt:" + Self() + ":hello", "--if", "args.0 == 4"}, "hello");
+  EXPECT_EQ(one.captures.size(), 1u) << one.process.err;
+  EXPECT_EQ(testing_support::Run({Self(), "--target", "hello"}).status, 0) << "the semaphore is down again";
+}
+
+TEST(SnapTrigger, ManualCapturesEveryCpuAtTheSignal) {
+  SKIP_UNLESS("bpf.raw_tp");
+  // The command's parent is brink.
+  auto result = testing_support::RunBrink({"snap", "--on", "manual", "--json", "--", "sh", "-c", "kill -USR1 $PPID; sleep 0.5"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<int> cpus;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    auto capture = nlohmann::json::parse(line);
+    EXPECT_EQ(capture["kind"], "manual");
+    EXPECT_TRUE(cpus.insert(capture["cpu"].get<int>()).second) << "a CPU twice";
+  }
+  EXPECT_EQ(cpus.size(), static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+// A group of its own with little memory: the kernel chooses the only process in it.
+TEST(SnapTrigger, OomNamesTheVictim) {
+  SKIP_UNLESS("bpf.raw_tp");
+  const std::string name = "/brink_oom_" + std::to_string(getpid());
+  std::string group, limit;
+  for (const auto& [mount, file] : {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, std::pair{"/sys/fs/cgroup", "memory.max"}}) {
+    const std::string path = mount + name;
+    if (mkdir(path.c_str(), 0755) != 0) continue;
+    if (access((path + "/" + file).c_str(), W_OK) == 0) {
+      group = path;
+      limit = file;
+      break;
+    }
+    rmdir(path.c_str());
+  }
+  if (group.empty()) GTEST_SKIP() << "needs the memory controller (v1 or v2)";
+  std::ofstream(group + "/" + limit) << (24 << 20);
+  const std::string script = "echo $$ > " + group + "/cgroup.procs; exec " + Self() + " --target eat";
+  auto result = testing_support::RunBrink({"snap", "--on", "oom", "--json", "--", "sh", "-c", script});
+  for (int i = 0; i < 100 && rmdir(group.c_str()) != 0; ++i) usleep(20'000);
+  if (result.status == 3) GTEST_SKIP() << "the limit is not kept here (swap?)";
+  EXPECT_EQ(result.status, 128 + SIGKILL) << result.err;
+  ASSERT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out << result.err;
+  auto capture = nlohmann::json::parse(result.out);
+  EXPECT_EQ(capture["kind"], "oom");
+  EXPECT_EQ(capture["comm"], "runtime_snap");
+  EXPECT_THAT(capture["container"]["path"].get<std::string>(), HasSubstr(name));
+  EXPECT_THAT(ChainOf(capture, "user_chain"), Contains("main"));
 }
 
 TEST(SnapTrigger, SeveralAtOnceKeepTheirNames) {
