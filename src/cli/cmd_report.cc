@@ -130,6 +130,12 @@ class ReportCommand : public Command {
   void ApplyPerfSort() {
     constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"symbol_from", "from_symbol"}, {"symbol_to", "to_symbol"}, {"dso_from", "from_object"}, {"dso_to", "to_object"}};
     std::string fields;
+    // What is summed by container is a table as well.
+    if (output_.sort == "container" || output_.sort == "cgroup") {
+      output_.sort.clear();
+      if (tables_.empty()) tables_.push_back(*report::FindTable("containers"));
+      return;
+    }
     for (std::string_view word : Split(output_.sort, ',')) {
       bool known = false;
       for (auto [theirs, ours] : kKeys) {

@@ -160,6 +160,9 @@ class ProgramLoader::Impl {
     if (!program_.facts.first_time || (sample.time && sample.time < program_.facts.first_time)) program_.facts.first_time = sample.time;
     program_.facts.last_time = std::max(program_.facts.last_time, sample.time);
     if (IsClock(reader, record.event)) program_.facts.cpu_ns += sample.period;
+    GroupCount& group = program_.group_counts[sample.cgroup];
+    ++group.samples;
+    group.branches += view.branches.size();
     if (options_.observe_only) observer_->OnSample(view);
     else aggregator_.Add(view);
   }

@@ -33,10 +33,16 @@ struct RecordingFacts {
   std::vector<std::string> filter_lines;  // what --where and --brbe-model kept, one line each
 };
 
+// Samples of one cgroup.
+struct GroupCount {
+  uint64_t samples = 0, branches = 0;
+};
+
 struct Program {
   symbol::ObjectTable objects;
   symbol::AddressSpaces spaces{&objects};
   std::map<uint64_t, std::string> cgroups;  // id -> path, as far as the recording tells
+  std::map<uint64_t, GroupCount> group_counts;  // by id; 0: samples that carry none
   std::unique_ptr<symbol::Symbolizer> symbolizer;
   RecordingFacts facts;
   Aggregate aggregate;

@@ -54,6 +54,7 @@ constexpr TableKind kTables[] = {
     {"mispredict", "branches by what their mispredictions cost", "loss_cycles,mispredicted,-cumulative", "share", MispredictTable},
     {"paths", "hottest sequences of branches", "count,path", "share", PathTable},
     {"stops", "why stacks ended (walk, hop, step) and how deep they are", "samples,stop", "share", StopTable},
+    {"containers", "containers, units and other cgroups by their samples (record --all-cgroups)", "samples,cgroup", "share", ContainerTable},
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct TableKind {
   Table (*make)(Program& program, const TableFilter& filter);
 };
 
-// branches edges functions calls ranges blocks loops mispredict paths stops lines.
+// branches edges functions calls ranges blocks loops mispredict paths stops lines containers.
 std::span<const TableKind> AllTables();
 // Error lists the names.
 StatusOr<const TableKind*> FindTable(std::string_view name);
@@ -43,5 +43,6 @@ Table MispredictTable(Program& program, const TableFilter& filter);
 Table PathTable(Program& program, const TableFilter& filter);
 Table StopTable(Program& program, const TableFilter& filter);
 Table LineTable(Program& program, const TableFilter& filter);
+Table ContainerTable(Program& program, const TableFilter& filter);
 
 }  // namespace brink::report

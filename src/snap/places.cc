@@ -201,7 +201,7 @@ class SymbolSearch {
       return NotFound("'" + EscapeForTerminal(wanted) + "' is inlined everywhere" + where + ": it has no entry of its own; probe a line (FILE:LINE) or a caller");
     }
     bool has_symtab = file_.FindSection(".symtab") != nullptr;
-    return NotFound("no function '" + EscapeForTerminal(wanted) + "'" + where + (has_symtab ? "" : " (stripped: exported functions only)") + Nearest(wanted, functions_));
+    return NotFound("no function '" + EscapeForTerminal(wanted) + "'" + where + (has_symtab ? "" : " (stripped: exported functions only; give 0xADDRESS, or install its debug symbols)") + Nearest(wanted, functions_));
   }
 
   const Trigger& trigger_;

@@ -1,8 +1,10 @@
 // A new user's mistakes: what is wrong, what is near, what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "snap_support.h"
+#include "support/features.h"
 
 namespace brink::snap_tests {
 namespace {
@@ -47,6 +49,45 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"--on", "exec", "--slower-than", "5ms"}, 2, {"--slower-than needs a return"}},
                     Mistake{{"--on", "exec", "--once-per", "moon"}, 2, {"--once-per 'moon' is none of"}},
                     Mistake{{}, 2, {"--on TRIGGER"}}));
+
+// The rest needs surroundings that make the mistake.
+
+TEST(SnapMistakes, AFunctionThatIsInlinedEverywhere) {
+  testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_inlined"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("inlined"));
+  EXPECT_THAT(result.err, HasSubstr("FILE:LINE")) << "what can be done";
+}
+
+TEST(SnapMistakes, ASymbolOfAStrippedBinary) {
+  testing_support::TempDir dir;
+  const std::string copy = dir.File("stripped");
+  if (testing_support::Run({"strip", "-o", copy, Self()}).status != 0) GTEST_SKIP() << "needs strip";
+  testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "uprobe:" + copy + ":snap_work"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("stripped"));
+  EXPECT_THAT(result.err, HasSubstr("0xADDRESS")) << "what can be done";
+}
+
+TEST(SnapMistakes, AKernelWithoutTypes) {
+  SKIP_UNLESS("bpf.raw_tp");
+  // Hidden from this mount namespace only.
+  const std::string script = "mount -t tmpfs none /sys/kernel/btf && exec " + testing_support::BrinkBinary() + " snap --on rt:sched_switch";
+  testing_support::ProcessResult result = testing_support::Run({"unshare", "--mount", "sh", "-c", script});
+  if (result.err.find("brink") == std::string::npos) GTEST_SKIP() << "needs unshare and mount: " << result.err;
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("BTF"));
+  EXPECT_THAT(result.err, HasSubstr("CONFIG_DEBUG_INFO_BTF")) << "what can be done";
+}
+
+TEST(SnapMistakes, AUserWithoutRights) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root, to become nobody";
+  testing_support::ProcessResult result = testing_support::Run({"setpriv", "--reuid=12345", "--clear-groups", "--inh-caps=-all", testing_support::BrinkBinary(), "snap", "--on", "exec"});
+  if (result.status == 126 || result.status == 127 || result.err.find("brink") == std::string::npos) GTEST_SKIP() << "needs setpriv and a build that others can run: " << result.err;
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("setcap"));
+  EXPECT_THAT(result.err, HasSubstr("cap_bpf"));
+}
 
 TEST(SnapMistakes, ANameThatNoContainerHasIsWaitedFor) {
   testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "exec", "--container", "no-such-container", "--duration", "1s"});

@@ -27,6 +27,8 @@ __attribute__((noinline)) int snap_work(int number, const char* text) {
 }
 int snap_wrk(int number, const char* text) __attribute__((alias("snap_work"), nothrow));
 
+static inline __attribute__((always_inline)) int snap_inlined(int number) { return number * 3 + 1; }
+
 __attribute__((noinline)) void snap_multi_a() { snap_sink = 1; }
 __attribute__((noinline)) void snap_multi_b() { snap_sink = 2; }
 __attribute__((noinline)) void snap_multi_c() { snap_sink = 3; }
@@ -324,6 +326,7 @@ int RunTarget(const std::string& mode) {
       {"eat", Eat},
       {"globs", [] { snap_multi_a(); snap_multi_b(); snap_multi_c(); snap_multi_a(); return 0; }},
       {"alias", [] { return snap_wrk(3, "x"); }},
+      {"inlined", [] { return snap_inlined(snap_sink); }},
       {"sleeps", [] { snap_sleep(1); snap_sleep(30); snap_sleep(1); return 0; }},
       {"watch", [] { for (int i = 0; i < 5; ++i) snap_watched = i; return 0; }},
       {"library", [] { char text[64] = {}; snprintf(text, sizeof(text), "%d", snap_sink); for (int i = 0; i < 3; ++i) snap_sink = static_cast<int>(strlen(text)); return 0; }},

@@ -37,7 +37,7 @@ TEST(SnapTrigger, UprobeBehindAnOffsetAndAtAnAliasAndALine) {
   EXPECT_EQ(Snap({"--on", "u:" + Self() + ":snap_wrk"}, "alias").captures.size(), 1u);
   EXPECT_EQ(Snap({"--on", "u:" + Self() + ":snap_wrk"}, "works").captures.size(), 8u);  // one function, two names
   // `push %rbp` or a landing pad is where frame pointers begin: any whole instruction behind the entry will do.
-  Snapped line = Snap({"--on", "uprobe:" + Self() + ":target.cc:23"}, "works");
+  Snapped line = Snap({"--on", "uprobe:" + Self() + ":target.cc:24"}, "works");
   ASSERT_EQ(line.captures.size(), 8u) << line.process.err;
   EXPECT_EQ(line.captures[0]["place"]["symbol"], "snap_work");
 }
