@@ -35,6 +35,8 @@ struct CreateUprobeMulti {
 static_assert(sizeof(CreateUprobeMulti) == 64 && offsetof(CreateUprobeMulti, cnt) == 48);
 constexpr int kTraceUprobeMulti = 48;
 constexpr uint32_t kUprobeMultiReturn = 1;
+// The kernel's ENOTSUPP, which no header of user space has.
+constexpr int kErrorNotSupported = 524;
 
 constexpr const char* kSharedMaps[] = {"snap_groups", "snap_cpu_events", "snap_task_events"};
 
@@ -257,10 +259,12 @@ Status TriggerObject::AttachKernel() {
   return OkStatus();
 }
 
-Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
+// One place that cannot be probed fails a whole link: then the halves are tried, down to the place itself, which goes into
+// `refused`.
+Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused) {
   std::vector<uint64_t> offsets, counters;
   bool any_counter = false;
-  for (const Place& place : plan_.places) {
+  for (const Place& place : places) {
     offsets.push_back(place.offset);
     counters.push_back(place.ref_ctr);
     any_counter = any_counter || place.ref_ctr;
@@ -274,18 +278,43 @@ Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
   create.cnt = static_cast<uint32_t>(offsets.size());
   create.multi_flags = at_return ? kUprobeMultiReturn : 0;
   if (plan_.pid > 0) create.pid = static_cast<uint32_t>(plan_.pid);
-  long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
-  if (fd < 0) return ErrnoError(errno, "uprobe_multi at " + plan_.program);
-  fds_.emplace_back(static_cast<int>(fd));
+  const long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
+  if (fd >= 0) {
+    fds_.emplace_back(static_cast<int>(fd));
+    return OkStatus();
+  }
+  const int error = errno;
+  if (error != kErrorNotSupported) return ErrnoError(error, "uprobe_multi at " + plan_.program);
+  if (places.size() == 1) {
+    refused->push_back(places[0].offset);
+    return OkStatus();
+  }
+  const size_t half = places.size() / 2;
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, places.first(half), refused));
+  return LinkPlaces(program, at_return, places.subspan(half), refused);
+}
+
+Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
+  std::vector<uint64_t> refused;
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, &refused));
+  if (refused.empty()) return OkStatus();
+  if (refused.size() == plan_.places.size()) {
+    return Unimplemented("the kernel can probe none of these places of " + plan_.program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
+  }
+  // From now on one link does.
+  std::erase_if(plan_.places, [&](const Place& place) { return std::find(refused.begin(), refused.end(), place.offset) != refused.end(); });
+  refused_ += refused.size();
   return OkStatus();
 }
 
 Status TriggerObject::AttachUser() {
   const bool at_return = plan_.trigger.kind == TriggerKind::kUretprobe;
   if (multi_) {
-    if (plan_.places.size() > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
     if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false));
-    return AttachUserMulti(main_, at_return);
+    RETURN_IF_ERROR(AttachUserMulti(main_, at_return));
+    if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
+    if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
+    return OkStatus();
   }
   if (plan_.places.size() > kMostSingleProbes) {
     return ResourceExhausted(std::to_string(plan_.places.size()) + " places match, and this kernel has no uprobe_multi (6.6): at most " + std::to_string(kMostSingleProbes) +

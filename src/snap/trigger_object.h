@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,7 @@ class TriggerObject {
   Status AttachKernelMulti(bpf_program* program, bool at_return);
   Status AttachUser();
   Status AttachUserMulti(bpf_program* program, bool at_return);
+  Status LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused);
   Status AttachEvents();
   Status Keep(bpf_link* link, const std::string& what);
 
@@ -96,6 +98,7 @@ class TriggerObject {
   bpf_program* main_ = nullptr;
   bpf_program* entry_ = nullptr;
   bool multi_ = false;
+  size_t refused_ = 0;  // places that cannot be probed
   std::vector<bpf_link*> links_;
   std::vector<UniqueFd> fds_;  // links made without libbpf
   std::string how_;

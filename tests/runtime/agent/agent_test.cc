@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "agent/socket.h"
+#include "support/bpf_left.h"
 #include "support/features.h"
 
 namespace brink::agent_tests {
@@ -49,7 +50,6 @@ class Agent : public testing::Test {
 };
 
 TEST_F(Agent, TellsItsStatusAndEndsClean) {
-  auto before = BrinkPrograms();
   BackgroundAgent agent(dir_.path(), kSmall);
   ASSERT_TRUE(agent.ready()) << agent.text();
   auto status = agent.Ask({"status"});
@@ -61,9 +61,11 @@ TEST_F(Agent, TellsItsStatusAndEndsClean) {
   struct stat info;
   ASSERT_EQ(stat(agent.socket().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto programs = testing_support::ProgramsHeldBy(agent.pid());
+  EXPECT_FALSE(programs.empty());
   EXPECT_EQ(agent.End(SIGTERM), 0);
   EXPECT_NE(access(agent.socket().c_str(), F_OK), 0);
-  EXPECT_TRUE(GoneWithin(before, 10s));
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
 }
 
 TEST_F(Agent, StreamsCapturesToSeveralClients) {
@@ -113,7 +115,6 @@ TEST_F(Agent, ARecordingOutlivesItsClientAndIsReadable) {
 }
 
 TEST_F(Agent, ALostClientEndsItsStreamAndNothingElse) {
-  auto before = BrinkPrograms();
   BackgroundAgent agent(dir_.path(), kNoFlight);
   ASSERT_TRUE(agent.ready()) << agent.text();
   ASSERT_TRUE(agent.Ask({"--name", "stays.jsonl", "start", "snap", "--on", "exec"}).is_object());
@@ -132,8 +133,10 @@ TEST_F(Agent, ALostClientEndsItsStreamAndNothingElse) {
   Execs(2);
   EXPECT_TRUE(Eventually([&] { return Lines(Slurp(agent.folder() + "/stays.jsonl")).size() >= 2; }));
   // Killed, it leaves nothing attached, and the next one starts in its place.
+  const auto programs = testing_support::ProgramsHeldBy(agent.pid());
+  EXPECT_FALSE(programs.empty());
   agent.End(SIGKILL);
-  EXPECT_TRUE(GoneWithin(before, 10s));
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
   BackgroundAgent next(dir_.path(), kNoFlight);
   EXPECT_TRUE(next.ready()) << next.text();
   EXPECT_EQ(next.Ask({"status"})["jobs"].size(), 0u);

@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <bpf/bpf.h>
-
 namespace brink::agent_tests {
 
 BackgroundAgent::BackgroundAgent(const std::string& dir, std::vector<std::string> options) : dir_(dir) {
@@ -50,32 +48,6 @@ nlohmann::json BackgroundAgent::Ask(std::vector<std::string> words) const {
   words.insert(words.begin(), "--json");
   auto result = Ctl(words);
   return result.status == 0 ? nlohmann::json::parse(result.out, nullptr, false) : nlohmann::json();
-}
-
-std::set<uint32_t> BrinkPrograms() {
-  std::set<uint32_t> ids;
-  for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
-    int fd = bpf_prog_get_fd_by_id(id);
-    if (fd < 0) continue;
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    const bool known = bpf_obj_get_info_by_fd(fd, &info, &size) == 0;
-    close(fd);
-    const std::string name = known ? info.name : "";
-    for (const char* prefix : {"snap_", "walk", "brink", "sample"}) {
-      if (name.starts_with(prefix)) ids.insert(id);
-    }
-  }
-  return ids;
-}
-
-bool GoneWithin(const std::set<uint32_t>& before, std::chrono::milliseconds time) {
-  return Eventually([&] {
-    for (uint32_t id : BrinkPrograms()) {
-      if (!before.contains(id)) return false;
-    }
-    return true;
-  }, time);
 }
 
 }  // namespace brink::agent_tests

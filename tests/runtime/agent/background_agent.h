@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,9 +39,6 @@ class BackgroundAgent {
   int err_ = -1;
 };
 
-// Ids of loaded BPF programs that are brink's, by their names (snap_, walk_, brink_, sample, task programs).
-std::set<uint32_t> BrinkPrograms();
-bool GoneWithin(const std::set<uint32_t>& before, std::chrono::milliseconds time);
 // Waits until `condition` holds.
 template <typename Condition>
 bool Eventually(Condition condition, std::chrono::milliseconds time = std::chrono::seconds(20)) {

@@ -6,13 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <bpf/bpf.h>
 #include <chrono>
 #include <fcntl.h>
-#include <set>
 #include <thread>
 
 #include "snap_support.h"
+#include "support/bpf_left.h"
 #include "support/features.h"
 
 namespace brink::snap_tests {
@@ -20,31 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-// Ids of loaded programs that are snap's.
-std::set<uint32_t> SnapPrograms() {
-  std::set<uint32_t> ids;
-  for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
-    int fd = bpf_prog_get_fd_by_id(id);
-    if (fd < 0) continue;
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::string(info.name).starts_with("snap_")) ids.insert(id);
-    close(fd);
-  }
-  return ids;
-}
-
-// Programs are freed after a grace period.
-bool GoneWithin(const std::set<uint32_t>& before, std::chrono::milliseconds time) {
-  for (auto end = Clock::now() + time; Clock::now() < end; std::this_thread::sleep_for(20ms)) {
-    std::set<uint32_t> now = SnapPrograms();
-    bool left = false;
-    for (uint32_t id : now) left = left || !before.contains(id);
-    if (!left) return true;
-  }
-  return false;
-}
 
 // brink snap in the background, armed.
 class Background {
@@ -93,34 +67,47 @@ class Background {
 
 TEST(SnapLeaves, NothingAfterAnOrderlyEnd) {
   SKIP_UNLESS("bpf.uprobe");
-  auto before = SnapPrograms();
-  Snap({"--on", "uprobe:" + Self() + ":snap_work", "--on", "exec", "--history"}, "works");
-  EXPECT_TRUE(GoneWithin(before, 5s));
+  Background snap({"--on", "uprobe:" + Self() + ":snap_work", "--on", "exec", "--history", "--", Self(), "--target", "wait"});
+  ASSERT_TRUE(snap.armed()) << snap.text();
+  const auto programs = testing_support::ProgramsHeldBy(snap.pid());
+  EXPECT_GE(programs.size(), 6u);
+  snap.End(SIGINT);
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
 }
 
 TEST(SnapLeaves, NothingAfterKillWhileTheCommandLivesOn) {
   SKIP_UNLESS("bpf.uprobe");
-  auto before = SnapPrograms();
   Background snap({"--on", "uprobe:" + Self() + ":snap_work", "--on", "syscall:lseek", "--", Self(), "--target", "spin"});
   ASSERT_TRUE(snap.armed()) << snap.text();
-  EXPECT_FALSE(GoneWithin(before, 1ms)) << "nothing was loaded";
+  const auto programs = testing_support::ProgramsHeldBy(snap.pid());
+  EXPECT_FALSE(programs.empty());
   snap.End(SIGKILL);
-  EXPECT_TRUE(GoneWithin(before, 5s));
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
+}
+
+TEST(SnapLeaves, NothingAfterKillWhileAHelperLives) {
+  SKIP_UNLESS("source.step");
+  Background snap({"--trace-between", Self() + ":snap_decide", "--source", "step", "--", Self(), "--target", "decide"});
+  ASSERT_TRUE(snap.armed()) << snap.text();
+  const auto programs = testing_support::ProgramsHeldBy(snap.pid());
+  EXPECT_FALSE(programs.empty());
+  snap.End(SIGKILL);
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
 }
 
 TEST(SnapLeaves, AThousandUprobesGoAtOnce) {
   SKIP_UNLESS("bpf.uprobe_multi");
-  auto before = SnapPrograms();
   // The C library exports some thousand functions beginning with these letters.
-  Background snap({"--on", "uprobe:libc:[a-g]*", "--if", "pid == 1", "-p", std::to_string(getpid())});
+  Background snap({"--on", "uprobe:libc:[a-p]*", "--if", "pid == 1", "-p", std::to_string(getpid())});
   ASSERT_TRUE(snap.armed()) << snap.text();
   size_t places = snap.text().find("uprobe_multi at ");
   ASSERT_NE(places, std::string::npos) << snap.text();
-  EXPECT_GE(std::stoi(snap.text().substr(places + 16)), 700);
+  EXPECT_GE(std::stoi(snap.text().substr(places + 16)), 1000);
+  const auto programs = testing_support::ProgramsHeldBy(snap.pid());
   auto took = snap.End(SIGINT);
   // One by one they would take more than a minute.
   EXPECT_LE(took, 1s);
-  EXPECT_TRUE(GoneWithin(before, 5s));
+  EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using testing::StartsWith;
 
 Figures Example() {
   Figures f;
-  f.version = "brink 1";
+  f.version = "1.0";
   f.uptime_ns = 1'500'000'000;
   f.captures = 12345678901234;
   f.requests = {{"snap", 2}, {"status", 3}};
