@@ -189,6 +189,7 @@ brink_always_inline int cfi_fill(struct cfi_slot *slot, struct task_struct *task
 	cfi->signal = cfi->signal_code = 0;
 	cfi->judge_ns = 0;
 	bpf_get_current_comm(cfi->comm, sizeof(cfi->comm));
+	cfi->code_len = 0;
 	cfi->stack_words = 0;
 	if (!bpf_probe_read_user(cfi->stack, sizeof(cfi->stack), (const void *)cfi->regs[CFI_REG_SP]))
 		cfi->stack_words = BRINK_CFI_STACK;
@@ -324,8 +325,12 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	}
 	walk_give(w, out, &slot->sample, (struct brink_branch *)slot->room, BRINK_CFI_DEPTH);
 	cfi_end_place(slot, w);
-	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
+	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED) {
+		cfi_count_add(BRINK_CFI_CNT_MISSES + (w->miss_reason & 7), 1);
+		if (!bpf_probe_read_user(slot->cfi.code, sizeof(slot->cfi.code), (const void *)slot->sample.end_ip))
+			slot->cfi.code_len = sizeof(slot->cfi.code);
 		walk_send_miss(w, &slot->sample, &slot->miss, walk_vm_stamp(task));
+	}
 	ns = bpf_ktime_get_ns() - now;
 	slot->sample.walk_ns = ns;
 	refuse = cfi_conclude(slot, w->asid ^ (__u64)point << 56 ^ (__u64)nr << 40);

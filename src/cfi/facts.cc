@@ -69,6 +69,7 @@ void Facts::ReadFunctions(const elf::File& file, const FactLimits& limits) {
   for (elf::SymbolSource source : {elf::SymbolSource::kSymtab, elf::SymbolSource::kDynsym}) {
     auto table = elf::ReadSymbols(file, source);
     if (!table.ok()) continue;
+    has_dynamic_ |= source == elf::SymbolSource::kDynsym && !table->symbols.empty();
     for (const elf::Symbol& symbol : table->symbols) {
       if (!symbol.function() || !symbol.defined() || !InText(symbol.value) || !room()) continue;
       names_.emplace_back(table->NameOf(symbol));
@@ -294,7 +295,7 @@ Known Facts::IsBoundary(uint64_t address) {
 }
 
 Known Facts::Defines(std::string_view name, uint64_t address) const {
-  if (dynamic_.empty()) return Known::kUnknown;
+  if (!has_dynamic_) return Known::kUnknown;
   auto it = std::lower_bound(dynamic_.begin(), dynamic_.end(), name, [&](const Dynamic& d, std::string_view n) { return names_[d.name] < n; });
   for (; it != dynamic_.end() && names_[it->name] == name; ++it) {
     if (it->value == address) return Known::kYes;

@@ -114,6 +114,7 @@ class Facts {
     uint64_t value;
   };
   std::vector<Dynamic> dynamic_;  // by name
+  bool has_dynamic_ = false;      // a table of dynamic symbols, empty or not
   std::vector<PltSlot> plt_;
   std::vector<uint64_t> pads_, taken_;
   uint32_t features_ = 0;

@@ -278,6 +278,7 @@ class Checker {
     if (IsUnwinder(from_.name) && facts.IsPad(to_.place.address) != Known::kNo) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kUnwinder);
     const bool call_preceded = elsewhere && facts.CallBefore(to_.place.address).has_value();
     if (IsLongjmp(from_.name) && call_preceded) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kLongjmp);
+    if (IsLongjmp(from_.name) && from_.place.module != to_.place.module) return stack_.clear(), Violated(Policy::kJumpTarget, Severity::kMedium, "the jump buffer leads behind no call, into " + Named(to_));
     const Known entry = facts.IsEntry(to_.place.address);
     if (IsContext(from_.name) && (call_preceded || entry == Known::kYes)) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kContext);
     if (IsResolver(from_.name) && entry == Known::kYes) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
@@ -370,6 +371,7 @@ class Checker {
       case StackPlace::kStrange: Violated(Policy::kStack, Severity::kInfo, "the stack pointer is where this thread has never been"); break;
       case StackPlace::kData: Pivoted(); break;
     }
+    if (!point.code.empty()) Unchanged(point);
     if (point.call_site) CallSite(point);
     if (point.baseline && point.sensitive && point.call_site) Path(point);
   }
@@ -380,6 +382,19 @@ class Checker {
       if (v.severity == Severity::kMedium) v.severity = Severity::kHigh;
     }
     Violated(Policy::kStack, Severity::kLow, "the stack pointer is in the heap or in a file's data, where this thread has never been");
+  }
+
+  // P7, of the code ahead of the window: is it the file's? Breakpoints of debuggers and uprobes are.
+  void Unchanged(const CheckPoint& point) {
+    const Side end = SideOf(point.end);
+    const auto file = end.place.facts ? end.place.facts->Code(end.place.address, point.code.size()) : std::span<const uint8_t>();
+    size_t differ = 0;
+    for (size_t i = 0; i < file.size(); ++i) differ += file[i] != point.code[i] && point.code[i] != 0xcc;
+    if (!differ) return;
+    const BranchEntry here = {{.from = point.end, .to = point.end, .info = 0}};
+    entry_ = &here;
+    kind_ = Kind::kUnknown;
+    Violated(Policy::kDirectTarget, Severity::kMedium, "the code ahead is not the file's: " + Named(end) + " was changed");
   }
 
   // P11

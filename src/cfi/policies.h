@@ -94,6 +94,8 @@ struct CheckPoint {
   bool sensitive = false;
   bool not_code = false;       // the kernel says that the newest record's target is not executable
   const Baseline* baseline = nullptr;
+  uint64_t end = 0;                // where a walk ended at code that was new to it or had changed
+  std::span<const uint8_t> code;   // what is there now
 };
 
 struct Window {

@@ -46,9 +46,9 @@ Place ProcessMap::At(uint64_t address) {
   if (symbol::AddressSpaces::IsVsyscall(address)) return {.memory = MemoryKind::kVdso};
   const symbol::Mapping* mapping = spaces_.Find(pid_, address);
   if (!mapping || !mapping->executable) {
-    if (made_code_ && address - made_start_ < made_size_) return {.memory = jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous};
     // With losses a mapping may be one that nobody told of.
     const bool sure = spaces_.KnowsProcess(pid_) && !lost_;
+    if (sure && made_code_ && address - made_start_ < made_size_) return {.memory = jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous};
     return {.memory = sure ? MemoryKind::kNotCode : MemoryKind::kUnknown};
   }
   const symbol::Object& object = objects_[mapping->object];

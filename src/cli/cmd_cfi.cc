@@ -157,6 +157,7 @@ class CfiCommand : public Command {
     request.metrics = metrics_;
     request.least = least_;
     request.act = act_;
+    request.every = every_;
     request.duration_ns = duration_ns_;
     request.sample_period_ns = sample_ ? 1'000'000'000 / sample_ : 0;
     request.check.samples = sample_ != 0;
@@ -215,7 +216,7 @@ class CfiCommand : public Command {
   std::string pids_, set_, kill_, stop_, deny_, runtime_root_, output_, baseline_, metrics_, report_;
   std::vector<std::string> cgroups_, containers_, pods_, calls_, spared_, policies_, sinks_;
   uint64_t uid_ = UINT64_MAX, depth_ = 32, budget_ns_ = 0, share_ = 5, per_minute_ = 10, duration_ns_ = 0, sample_ = 0;
-  bool all_ = false, act_ = false, repeats_ = false, attach_only_ = false, switches_ = false, no_warm_ = false, quiet_ = false;
+  bool all_ = false, act_ = false, every_ = false, repeats_ = false, attach_only_ = false, switches_ = false, no_warm_ = false, quiet_ = false;
   CommandSpec spec_{
       .name = "cfi",
       .summary = "control-flow integrity: broken returns, calls and jumps, live and in recordings",
@@ -251,6 +252,7 @@ class CfiCommand : public Command {
                   {.letter = 0, .name = "baseline", .value = Value::kRequired, .meta = "FILE", .group = "Rules (run)", .help = "what brink cfi learn wrote: P12 and P13", .set = StoreString(&baseline_)},
                   {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Rules (run)", .help = "learn: where to write", .set = StoreString(&output_)},
                   {.letter = 0, .name = "sink", .value = Value::kRequired, .meta = "SINK", .group = "Alarms (run)", .help = "where alarms go; may be repeated. text:FILE, json:FILE, ocsf:FILE, falco:FILE (- is standard output), unix:PATH, webhook:http://HOST:PORT/PATH, syslog, journald; default text:-", .set = AppendString(&sinks_)},
+                  {.letter = 0, .name = "every", .group = "Alarms (run)", .help = "tell an alarm each time, not once a minute with a count", .set = StoreFlag(&every_)},
                   {.letter = 0, .name = "metrics", .value = Value::kRequired, .meta = "FILE", .group = "Alarms (run)", .help = "Prometheus counters, written anew every 5 s and at SIGUSR1", .set = StoreString(&metrics_)},
                   {.letter = 0, .name = "report", .value = Value::kRequired, .meta = "FILE", .group = "Alarms (run)", .help = "counts of the run as JSON", .set = StoreString(&report_)},
                   {.letter = 'q', .name = "quiet", .group = "Alarms (run)", .help = "alarms only", .set = StoreFlag(&quiet_)},

@@ -154,6 +154,10 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   window.point->sensitive = entering;
   window.point->not_code = context->verdict & BRINK_CFI_P8;
   window.point->baseline = options_.baseline;
+  if (context->code_len <= sizeof context->code) {
+    window.point->end = sample->head->end_ip;
+    window.point->code = {context->code, context->code_len};
+  }
   // A jump into the wild that ended in a signal: where it went is no code, and a return has left its word there.
   BranchEntry fatal = {};
   if (context->point == BRINK_CFI_SIGNAL) {

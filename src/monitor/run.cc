@@ -80,7 +80,7 @@ class Outlet {
       alarm.action = ActionName(view.action);
       alarm.action_result = request_.act ? Signal(alarm, view.action == Action::kKill ? SIGKILL : SIGSTOP) : "dry run";
     }
-    if (!book_.Take(&alarm, view.per_minute)) return OkStatus();
+    if (!book_.Take(&alarm, view.per_minute) && !request_.every) return OkStatus();
     for (auto& [word, sink] : sinks_) {
       Status written = sink->Write(alarm);
       if (!written.ok()) ++sink->failed;

@@ -28,6 +28,7 @@ struct RunRequest {
   std::string baseline;                   // of `brink cfi learn`; "" none
   std::string learn;                      // file to write what was seen; "" none
   std::string metrics;                    // Prometheus text file, written anew each few seconds; "" none
+  bool every = false;                     // tell equal alarms each time (tests)
   bool act = false;                       // policy actions are taken, not only told
   bool jit_allowed = false;
   bool warm = true;                       // lift the target's files beforehand

@@ -44,6 +44,9 @@ std::string ReportText(const RunReport& r) {
   for (int stop = 0; stop < BRINK_STOP_MAX; ++stop) {
     if (uint64_t n = c[BRINK_CFI_CNT_STOPS + static_cast<uint32_t>(stop)]) absl::StrAppendFormat(&out, " %s %d", stop ? std::string(StopReasonName(stop)) : "(none)", n);
   }
+  out += "\nmisses:";
+  constexpr const char* kMisses[] = {"own writes", "process", "page", "entry", "changed"};
+  for (uint32_t i = 0; i < 5; ++i) absl::StrAppendFormat(&out, " %s %d", kMisses[i], c[BRINK_CFI_CNT_MISSES + i]);
   const Result& t = r.judge.totals;
   absl::StrAppendFormat(&out, "\n%d windows judged, %d edges of user code, %d checked (%.1f %%)\n", r.judge.windows, t.edges, t.checked, Percent(t.checked, t.edges));
   absl::StrAppendFormat(&out, "%-4s %10s %10s %10s %10s  %s\n", "", "held", "violated", "excepted", "unknown", "unknown because");
@@ -63,6 +66,10 @@ std::string ReportText(const RunReport& r) {
                         r.told, r.repeated, r.limited);
   if (c[BRINK_CFI_CNT_KILLED] + c[BRINK_CFI_CNT_STOPPED] + c[BRINK_CFI_CNT_DENIED] + c[BRINK_CFI_CNT_WOULD] + c[BRINK_CFI_CNT_HELD_BACK]) {
     absl::StrAppendFormat(&out, "actions in the kernel: %d killed, %d stopped, %d denied, %d in dry runs, %d held back\n", c[BRINK_CFI_CNT_KILLED], c[BRINK_CFI_CNT_STOPPED], c[BRINK_CFI_CNT_DENIED], c[BRINK_CFI_CNT_WOULD], c[BRINK_CFI_CNT_HELD_BACK]);
+  }
+  for (size_t i = 0; i < static_cast<size_t>(LossCause::kCount); ++i) {
+    const auto cause = static_cast<LossCause>(i);
+    if (r.books.of(cause).records) absl::StrAppendFormat(&out, "lost %d: %s\n", r.books.of(cause).records, LossCauseName(cause));
   }
   for (const auto& [word, failed] : r.sink_failures) absl::StrAppendFormat(&out, "%d alarms did not get through to %s\n", failed, EscapeForTerminal(word));
   if (r.learned_edges) absl::StrAppendFormat(&out, "learned %d edges and %d ways back of %d files\n", r.learned_edges, r.learned_paths, r.learned_files);

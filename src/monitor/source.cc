@@ -10,6 +10,8 @@
 #include <absl/strings/str_format.h>
 
 #include "cfi.skel.h"
+#include "cfi_lsm.skel.h"
+#include "cfi_lsm_scalar.skel.h"
 #include "cfi/facts.h"
 #include "cfi_scalar.skel.h"
 #include "session/core.h"
@@ -18,6 +20,24 @@ namespace brink::cfi {
 namespace {
 
 constexpr size_t kMostWarmPages = 1500;
+
+// Where a walk may come into a page: at functions, and behind system calls, where checks begin.
+std::vector<uint64_t> WaysIn(Facts& facts, uint64_t start, uint64_t end) {
+  std::vector<uint64_t> ways;
+  for (uint64_t at = start; at < end && at < start + decode::kMaxInsnBytes; ++at) {
+    if (facts.IsBoundary(at) != Known::kYes) continue;
+    ways.push_back(at);
+    break;
+  }
+  const auto& functions = facts.functions();
+  auto it = std::lower_bound(functions.begin(), functions.end(), start, [](const Function& f, uint64_t a) { return f.start < a; });
+  for (; it != functions.end() && it->start < end; ++it) ways.push_back(it->start);
+  const auto code = facts.Code(start, end - start);
+  for (size_t i = 0; i + 2 < code.size(); ++i) {
+    if (code[i] == 0x0f && code[i + 1] == 0x05 && facts.IsBoundary(start + i) == Known::kYes) ways.push_back(start + i + 2);
+  }
+  return ways;
+}
 
 const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_signal", "cfi_switch", "brink_walk_on_event"};
 
@@ -38,7 +58,10 @@ StatusOr<std::unique_ptr<CheckSource>> CheckSource::Create(CheckRequest request)
   return source;
 }
 
-CheckSource::~CheckSource() { Stop(); }
+CheckSource::~CheckSource() {
+  Stop();
+  bpf_object__close(lsm_);
+}
 
 SourceTraits CheckSource::traits() const {
   SourceTraits traits = walk_->traits();
@@ -64,7 +87,33 @@ Status CheckSource::Configure(bpf_object* object) const {
 Status CheckSource::Load(SourceContext& context) {
   RETURN_IF_ERROR(walk_->Load(context));
   Warm();
-  return OkStatus();
+  return request_.config.deny ? LoadLsm(context) : OkStatus();
+}
+
+// The programs of the security hooks share every map with the others; what they are told is the same.
+Status CheckSource::LoadLsm(SourceContext& context) {
+  Status status;
+  for (auto elf : {cfi_lsm_bpf::elf_bytes, cfi_lsm_scalar_bpf::elf_bytes}) {
+    size_t size = 0;
+    bpf_object__close(lsm_);
+    lsm_ = bpf_object__open_mem(elf(&size), size, nullptr);
+    if (!lsm_) return BpfLoadError(errno, "open the programs of the security hooks");
+    RETURN_IF_ERROR(context.Share(lsm_));
+    RETURN_IF_ERROR(SetRodata(lsm_, "cfi_config", &request_.config, sizeof request_.config));
+    brink_walk_config walk = walk_->walk_config();
+    RETURN_IF_ERROR(SetRodata(lsm_, "walk_config", &walk, sizeof walk));
+    bpf_map* map = nullptr;
+    bpf_object__for_each_map(map, lsm_) {
+      const char* name = bpf_map__name(map);
+      if (bpf_map__is_internal(map)) continue;
+      const int fd = bpf_object__find_map_fd_by_name(walk_->object(), name);
+      if (fd >= 0) bpf_map__reuse_fd(map, fd);
+    }
+    const int error = bpf_object__load(lsm_);
+    if (!error) return OkStatus();
+    status = BpfLoadError(-error, "--deny needs BPF LSM (CONFIG_BPF_LSM, and bpf in /sys/kernel/security/lsm)");
+  }
+  return status;
 }
 
 bpf_program* CheckSource::program() { return request_.samples ? walk_->program() : nullptr; }
@@ -82,15 +131,12 @@ void CheckSource::Warm() {
       const uint64_t last = segment.offset + segment.file_size;
       for (uint64_t page = segment.offset & ~uint64_t{4095}; page < last && warmed_ < kMostWarmPages; page += 4096) {
         const uint64_t vaddr = segment.vaddr - segment.offset + page;
-        uint64_t at = std::max(vaddr, segment.vaddr);
-        const uint64_t end = vaddr + 4096;
-        while (at < end && facts->IsBoundary(at) != Known::kYes) ++at;
-        if (at >= end) continue;
         std::string code(4096 + 64, '\0');
         auto bytes = file->ReadRange(page, std::min<uint64_t>(code.size(), file->size() - page));
         if (!bytes.ok()) continue;
         std::memcpy(code.data(), bytes->data(), bytes->size());
-        walk_->Warm({reinterpret_cast<const uint8_t*>(code.data()), code.size()}, at, number << 48 | 1);
+        const std::span<const uint8_t> bytes_of_page(reinterpret_cast<const uint8_t*>(code.data()), code.size());
+        for (uint64_t at : WaysIn(*facts, std::max(vaddr, segment.vaddr), vaddr + 4096)) walk_->Warm(bytes_of_page, at, number << 48 | 1);
         ++warmed_;
       }
     }
@@ -99,12 +145,15 @@ void CheckSource::Warm() {
 
 Status CheckSource::Start(SourceContext& context) {
   RETURN_IF_ERROR(walk_->Start(context));
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, walk_->object()) {
-    if (!bpf_program__autoload(program) || bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT) continue;
-    bpf_link* link = bpf_program__attach(program);
-    if (!link) return ErrnoError(errno, std::string("attach ") + bpf_program__name(program));
-    links_.push_back(link);
+  for (bpf_object* object : {walk_->object(), lsm_}) {
+    bpf_program* program = nullptr;
+    if (!object) continue;
+    bpf_object__for_each_program(program, object) {
+      if (!bpf_program__autoload(program) || bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT) continue;
+      bpf_link* link = bpf_program__attach(program);
+      if (!link) return ErrnoError(errno, std::string("attach ") + bpf_program__name(program));
+      links_.push_back(link);
+    }
   }
   return OkStatus();
 }

@@ -57,10 +57,12 @@ class CheckSource : public StackSource {
  private:
   CheckSource() = default;
   Status Configure(bpf_object* object) const;
+  Status LoadLsm(SourceContext& context);
   void Warm();
 
   CheckRequest request_;
   std::unique_ptr<WalkSource> walk_;
+  bpf_object* lsm_ = nullptr;  // where something is to be refused
   std::vector<bpf_link*> links_;
   uint64_t warmed_ = 0;
 };

@@ -191,6 +191,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   config.bucket_permille = options_.share_permille;
   config.bucket_burst_ns = 10'000'000;
   tally_.budget_ns = config.budget_ns;
+  config_ = config;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));
   uint32_t goes_on = options_.goes_on;
   RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));

@@ -65,6 +65,8 @@ class WalkSource : public StackSource {
 
   // The loaded object; nullptr before Load.
   bpf_object* object() const { return object_; }
+  // What it was told at its load: for further objects around the same walker.
+  const brink_walk_config& walk_config() const { return config_; }
   // Lifts a page of code that is to come: 4096 bytes, or with those of the next page behind them. `address`: of an
   // instruction in it; `object` tells files apart. Between Load and Start.
   void Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object);
@@ -81,6 +83,7 @@ class WalkSource : public StackSource {
   bool may_be_task() const { return options_.mode != WalkMode::kInterrupt; }
 
   WalkSourceOptions options_;
+  brink_walk_config config_{};
   bpf_object* object_ = nullptr;
   bool assisted_ = false;  // walks may ask for help
   bool scalar_ = false;  // the form without vector registers

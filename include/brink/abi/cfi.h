@@ -98,8 +98,11 @@ struct brink_cfi {
 	__u32 stack_words;
 	__u32 judge_ns;		/* of the time of the check: what the policies took */
 	char comm[16];
+	__u8 code[16];		/* at the sample's end_ip, where the walk ended at code that is new or was changed */
+	__u32 code_len;
+	__u32 reserved2;
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_cfi) == 432);
+BRINK_ABI_ASSERT(sizeof(struct brink_cfi) == 456);
 BRINK_ABI_FIELD(struct brink_cfi, ret, 16, 8);
 BRINK_ABI_FIELD(struct brink_cfi, args, 24, 48);
 BRINK_ABI_FIELD(struct brink_cfi, sp_start, 72, 8);
@@ -108,6 +111,7 @@ BRINK_ABI_FIELD(struct brink_cfi, uid, 96, 4);
 BRINK_ABI_FIELD(struct brink_cfi, regs, 112, 168);
 BRINK_ABI_FIELD(struct brink_cfi, stack, 280, 128);
 BRINK_ABI_FIELD(struct brink_cfi, comm, 416, 16);
+BRINK_ABI_FIELD(struct brink_cfi, code, 432, 16);
 
 /* Cells of the per-CPU map cfi_counts. */
 enum brink_cfi_count {
@@ -127,8 +131,9 @@ enum brink_cfi_count {
 	BRINK_CFI_CNT_DENIED = 13,
 	BRINK_CFI_CNT_WOULD = 14,	/* dry run */
 	BRINK_CFI_CNT_HELD_BACK = 15,	/* limited or spared */
-	/* 16 to 47 */
+	/* 16 to 39 */
 	BRINK_CFI_CNT_STOPS = 16,	/* walks by why they ended: + enum brink_stop */
+	BRINK_CFI_CNT_MISSES = 40,	/* + enum brink_miss_reason, up to 44 */
 	BRINK_CFI_CNT_TIMES = 48,	/* checks by bit length of their time in ns, of those with a full walk */
 	BRINK_CFI_CNT_MAX = 80,
 };

@@ -1,0 +1,1 @@
+brink_bpf_object(cfi_lsm cfi_lsm.bpf.c)

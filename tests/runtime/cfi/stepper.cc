@@ -1,0 +1,123 @@
+// cfi_stepper PROGRAM ARGS...: runs a program up to where it stops itself (SIGSTOP), from there on step by step, and judges
+// the exact branches that led to each system call and to the end. A line of JSON a finding, and one at each call.
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+
+#include "cfi/process_map.h"
+#include "decode/flow.h"
+#include "kernel/proc_maps.h"
+
+namespace brink::cfi {
+namespace {
+
+constexpr size_t kDepth = 64, kMostSteps = 400'000;
+
+class Stepper {
+ public:
+  int Run(char** argv) {
+    setenv("ATTACK_STOP", "1", 1);
+    setenv("ATTACK_ROUNDS", "2", 1);
+    const pid_t child = fork();
+    if (child == 0) {
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      execv(argv[0], argv);
+      _exit(127);
+    }
+    pid_ = child;
+    int status = 0;
+    waitpid(child, &status, 0);
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
+    ptrace(PTRACE_CONT, child, nullptr, nullptr);
+    const pid_t thread = WaitForStop();
+    if (thread < 0) return 1;
+    Step(thread);
+    kill(child, SIGKILL);
+    return 0;
+  }
+
+ private:
+  // Until some thread stops itself.
+  pid_t WaitForStop() {
+    int status = 0;
+    while (true) {
+      const pid_t thread = waitpid(-1, &status, __WALL);
+      if (thread < 0 || WIFEXITED(status) || WIFSIGNALED(status)) return -1;
+      const int signal = WSTOPSIG(status);
+      const bool born = seen_new_ && thread != pid_ && signal == SIGSTOP && !started_;
+      if (signal == SIGTRAP && status >> 16) {
+        seen_new_ = true;
+      } else if (born) {
+        started_ = true;  // a new thread's first stop
+      } else if (signal == SIGSTOP) {
+        return thread;
+      }
+      ptrace(PTRACE_CONT, thread, nullptr, signal == SIGTRAP || born ? 0 : signal);
+    }
+  }
+
+  void Step(pid_t thread) {
+    user_regs_struct regs;
+    int status = 0;
+    for (size_t i = 0; i < kMostSteps; ++i) {
+      if (ptrace(PTRACE_GETREGS, thread, nullptr, &regs) != 0) return Judge("end");
+      uint8_t code[decode::kMaxInsnBytes] = {};
+      iovec local = {code, sizeof code}, remote = {reinterpret_cast<void*>(regs.rip), sizeof code};
+      ssize_t n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+      if (n <= 0) {  // to the end of the page only
+        remote.iov_len = 4096 - (regs.rip & 4095);
+        n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+      }
+      if (n <= 0) return Judge("code that cannot be read");
+      const auto insn = decode::Decode({code, static_cast<size_t>(n)}, regs.rip);
+      const decode::Flow flow = insn ? insn->flow : decode::Flow::kOther;
+      const size_t length = insn ? insn->length : 0;
+      if (flow == decode::Flow::kSyscall) {
+        Judge(("syscall " + std::to_string(regs.rax)).c_str());
+        if (regs.rax == 231 || regs.rax == 60) return;
+      }
+      ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr);
+      if (waitpid(thread, &status, __WALL) < 0 || !WIFSTOPPED(status)) return Judge("end");
+      if (WSTOPSIG(status) != SIGTRAP) return Judge(("signal " + std::to_string(WSTOPSIG(status))).c_str());
+      user_regs_struct after;
+      if (ptrace(PTRACE_GETREGS, thread, nullptr, &after) != 0) return;
+      if (!length || flow == decode::Flow::kNext || flow == decode::Flow::kSyscall || after.rip == regs.rip + length || after.rip == regs.rip) continue;
+      window_.push_front({{.from = regs.rip, .to = after.rip, .info = MakeInfo(decode::KindOf(flow))}});
+      if (window_.size() > kDepth) window_.pop_back();
+    }
+  }
+
+  void Judge(const char* where) {
+    if (auto maps = ReadMaps(pid_); maps.ok()) {
+      for (const Mapping& m : *maps) {
+        map_.spaces().Mmap({.pid = pid_, .start = m.start, .length = m.end - m.start, .page_offset = m.offset, .path = m.path.empty() ? "//anon" : m.path, .build_id = "", .kernel = false, .executable = m.executable});
+      }
+    }
+    map_.Enter(pid_, false, false);
+    std::vector<BranchEntry> records(window_.begin(), window_.end());
+    Result result;
+    Check({.records = records, .contiguous = true, .calls_and_returns = true, .future = true, .point = std::nullopt}, map_, &result);
+    std::printf("{\"at\":\"%s\",\"window\":%zu,\"checked\":%llu}\n", where, records.size(), static_cast<unsigned long long>(result.checked));
+    for (const Violation& v : result.violations) {
+      std::printf("{\"at\":\"%s\",\"policy\":\"%s\",\"severity\":\"%s\",\"reason\":\"%s\"}\n", where, std::string(PolicyName(v.policy)).c_str(), std::string(SeverityName(v.severity)).c_str(), v.reason.c_str());
+    }
+  }
+
+  pid_t pid_ = 0;
+  bool seen_new_ = false, started_ = false;
+  ProcessMap map_{ProcessMapOptions{}};
+  std::deque<BranchEntry> window_;  // newest first
+};
+
+}  // namespace
+}  // namespace brink::cfi
+
+int main(int argc, char** argv) { return argc < 2 ? 2 : brink::cfi::Stepper().Run(argv + 1); }

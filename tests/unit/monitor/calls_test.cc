@@ -1,0 +1,83 @@
+// Check points by name; call sites by their bytes, as BPF sees them and as the decoder does.
+#include "monitor/calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <random>
+
+#include "cfi/call_site.h"
+#include "decode/flow.h"
+#include "support/status_matchers.h"
+
+namespace brink::cfi {
+namespace {
+
+using testing_support::IsOk;
+
+TEST(Calls, SetsAndChanges) {
+  brink_cfi_config config = {};
+  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {}, &config), IsOk());
+  EXPECT_TRUE(config.call[SYS_execve] & BRINK_CFI_AT_ENTER);
+  EXPECT_TRUE(config.call[SYS_execve] & BRINK_CFI_FAILS);
+  EXPECT_TRUE(config.call[SYS_mprotect] & BRINK_CFI_IF_EXEC);
+  EXPECT_EQ(config.call[SYS_read], 0);
+  config = {};
+  ASSERT_THAT(ChooseCalls(CallSet::kAll, {"-futex,write", "close:exit"}, &config), IsOk());
+  EXPECT_EQ(config.call[SYS_read], BRINK_CFI_AT_EXIT);
+  EXPECT_EQ(config.call[SYS_futex], 0);
+  EXPECT_EQ(config.call[SYS_write], BRINK_CFI_AT_ENTER);
+  EXPECT_EQ(config.call[SYS_close], BRINK_CFI_AT_EXIT);
+  config = {};
+  ASSERT_THAT(ChooseCalls(CallSet::kNone, {}, &config), IsOk());
+  for (uint8_t how : config.call) EXPECT_EQ(how, 0);
+}
+
+TEST(Calls, NothingIsWalkedAcrossThatDoesNotComeBack) {
+  for (CallSet set : {CallSet::kSensitive, CallSet::kAll}) {
+    brink_cfi_config config = {};
+    ASSERT_THAT(ChooseCalls(set, {}, &config), IsOk());
+    for (int call : {SYS_rt_sigreturn, SYS_exit, SYS_exit_group, SYS_clone, SYS_vfork, SYS_fork, SYS_clone3}) EXPECT_EQ(config.call[call], 0) << call;
+  }
+  brink_cfi_config config = {};
+  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"rt_sigreturn"}, &config).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"no_such_call"}, &config).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// What the decoder takes for a call that ends where the bytes end.
+bool DecoderSeesCall(const uint8_t* bytes) {
+  for (size_t length = CFI_CALL_BYTES; length >= 2; --length) {
+    auto insn = decode::Decode({bytes + CFI_CALL_BYTES - length, length}, 0);
+    if (insn && insn->length == length && (insn->flow == decode::Flow::kCall || insn->flow == decode::Flow::kIndCall)) return true;
+  }
+  return false;
+}
+
+TEST(CallSites, BytesAndDecoderAgree) {
+  std::mt19937_64 random(3);
+  uint64_t calls = 0;
+  for (int i = 0; i < 2'000'000; ++i) {
+    uint8_t bytes[CFI_CALL_BYTES];
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+    // Most random bytes are none: make the beginnings of calls frequent.
+    if (i % 2) bytes[random() % CFI_CALL_BYTES] = random() % 3 ? 0xff : 0xe8;
+    const bool seen = cfi_call_ends(bytes), expected = DecoderSeesCall(bytes);
+    calls += expected;
+    // Prefixes that make the decoder refuse (lock) or make it a far call are the only way to differ, and to the safe side.
+    if (expected) ASSERT_TRUE(seen) << i;
+  }
+  EXPECT_GT(calls, 10'000u);
+  uint64_t wrong = 0, none = 0;
+  for (int i = 0; i < 500'000; ++i) {
+    uint8_t bytes[CFI_CALL_BYTES];
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+    if (DecoderSeesCall(bytes)) continue;
+    ++none;
+    wrong += cfi_call_ends(bytes);
+  }
+  EXPECT_LT(wrong * 1000, none);
+}
+
+}  // namespace
+}  // namespace brink::cfi
