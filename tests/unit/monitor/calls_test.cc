@@ -65,7 +65,9 @@ TEST(CallSites, BytesAndDecoderAgree) {
     const bool seen = cfi_call_ends(bytes), expected = DecoderSeesCall(bytes);
     calls += expected;
     // Prefixes that make the decoder refuse (lock) or make it a far call are the only way to differ, and to the safe side.
-    if (expected) ASSERT_TRUE(seen) << i;
+    if (expected) {
+      ASSERT_TRUE(seen) << i;
+    }
   }
   EXPECT_GT(calls, 10'000u);
   uint64_t wrong = 0, none = 0;
