@@ -91,7 +91,7 @@ RecordOptions::RecordOptions() {
       {.letter = 'b', .name = "branch-any", .group = how, .help = "All branches (-j any); the default.", .set = StoreFlag(&branch_any)},
       {.letter = 'g', .group = how, .help = "A call chain with each sample, by frame pointers.", .set = StoreFlag(&call_graph)},
       {.name = "call-graph", .value = kRequired, .meta = "fp", .group = how, .help = "Like -g; only fp.", .set = StoreString(&call_graph_mode)},
-      {.name = "depth", .value = kRequired, .meta = "N", .group = how, .help = "Most branches of a stack; the default is the source's.", .set = StoreUint(&depth, 1, BRINK_MAX_WALK_BRANCHES)},
+      {.name = "depth", .value = kRequired, .meta = "N", .group = how, .help = "Most branches of a stack; the default is the source's (walk: 128 up to 250 Hz, else 32).", .set = StoreUint(&depth, 1, BRINK_MAX_WALK_BRANCHES)},
       {.name = "whole-run", .group = how, .help = "With --source step: every branch of the whole run, not samples.", .set = StoreFlag(&whole_run)},
       {.letter = 'D', .name = "delay", .value = kRequired, .meta = "MS", .group = how, .help = "Begin after this time; -1: never by itself.", .set = StoreDelay(&delay_ms)},
       {.name = "strip-kernel", .group = how, .help = "Leave kernel addresses out of the recording: who reads it does not learn where the kernel lies.", .set = StoreFlag(&strip_kernel)},
@@ -99,7 +99,7 @@ RecordOptions::RecordOptions() {
       {.name = "duration", .value = kRequired, .meta = "TIME", .group = how, .help = "End after this time (10s, 2m). A command that still runs is sent SIGTERM.", .set = StoreDuration(&duration_ns, 1'000'000'000)},
 
       {.name = "walk-mode", .value = kRequired, .meta = "auto|task|irq", .group = walk, .help = "Where walks happen: as the thread returns to user space (task, depth up to 2048),\nor in the sampling interrupt (irq, up to 128). auto: task where the kernel can.", .set = StoreString(&walk_mode)},
-      {.name = "walk-budget", .value = kRequired, .meta = "TIME", .group = walk, .help = "Longest walk of one sample (task: default 2ms, at most 10ms; irq: 50us, at most 100us).", .set = StoreDuration(&walk_budget_ns, 1'000)},
+      {.name = "walk-budget", .value = kRequired, .meta = "TIME", .group = walk, .help = "Longest walk of one sample (task: default 2ms, at most 10ms; irq: 50us, 100us above depth 32, at most 100us).", .set = StoreDuration(&walk_budget_ns, 1'000)},
       {.name = "walk-share", .value = kRequired, .meta = "PERCENT", .group = walk, .help = "Most walk time of a CPU (default 2); what is above is counted as throttled. 0: no limit.", .set = StorePercent(&walk_share_percent)},
       {.name = "code-cache", .value = kRequired, .meta = "SIZE", .group = walk, .help = "Memory for lifted code (default 40M).", .set = StoreSize(&code_cache)},
       {.name = "allow-device", .group = walk, .help = "Walk processes that map device memory, too; that memory itself is never read.", .set = StoreFlag(&allow_device)},

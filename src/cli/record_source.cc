@@ -96,6 +96,9 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   WalkSourceOptions walk;
   ASSIGN_OR_RETURN(walk.mode, ChooseWalkMode(options, overrides, request));
   walk.depth = static_cast<uint32_t>(options.depth);
+  // Depth is worth more than frequency (docs/walk.md), where the frequency leaves time for it.
+  const uint64_t frequency = request->spec.session.frequency;
+  if (walk.depth == 0 && frequency != 0 && frequency <= kWalkDeepUpToHz) walk.depth = kWalkDeepDepth;
   walk.budget_ns = options.walk_budget_ns;
   walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
   walk.cache_bytes = options.code_cache;

@@ -185,7 +185,8 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   brink_walk_config config{};
   config.depth = options_.depth;
   config.max_steps = options_.max_steps;
-  config.budget_ns = static_cast<uint32_t>(options_.budget_ns ? options_.budget_ns : deferred ? kWalkTaskDefaultBudgetNs : kWalkDefaultBudgetNs);
+  const uint64_t in_interrupt = options_.depth > kWalkDefaultDepth ? kWalkMaxBudgetNs : kWalkDefaultBudgetNs;
+  config.budget_ns = static_cast<uint32_t>(options_.budget_ns ? options_.budget_ns : deferred ? kWalkTaskDefaultBudgetNs : in_interrupt);
   config.reserve_ns = std::min(config.budget_ns / 4, kReserveNs + kReserveNsPerBranch * options_.depth);
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;

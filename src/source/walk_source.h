@@ -44,6 +44,8 @@ struct WalkSourceOptions {
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;
+// What record asks for by itself up to this many samples a second: about the same time, and truer edges (docs/walk.md).
+inline constexpr uint32_t kWalkDeepDepth = 128, kWalkDeepUpToHz = 250;
 inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
 inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;
 
