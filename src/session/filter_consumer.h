@@ -11,14 +11,14 @@
 #include "brbe/stream.h"
 #include "container/cgroup_names.h"
 #include "filter/sample_filter.h"
-#include "pipeline/consumer.h"
 #include "session/core.h"
+#include "session/forwarding_consumer.h"
 #include "session/recorder.h"
 
 namespace brink {
 
 // Splits the filter of a recording; hands on what passes. Like every consumer: called on the writer thread only.
-class FilterConsumer : public Consumer {
+class FilterConsumer : public ForwardingConsumer {
  public:
   // Null where there is nothing to filter. `in_bpf`: the source's program applies bpf_program(). `next` outlives this.
   // INVALID_ARGUMENT for what is known on the reading side only (symbols, objects, containers).
@@ -33,18 +33,10 @@ class FilterConsumer : public Consumer {
 
   Status OnSample(const SampleView& sample) override;
   Status OnPerfRecord(const PerfRecordView& record) override;
-  Status OnTask(const brink_task_event& event) override { return next_.OnTask(event); }
-  Status OnRound(uint64_t time_ns) override { return next_.OnRound(time_ns); }
-  Status OnLost(LossCause cause, const Loss& loss, uint64_t time_ns) override { return next_.OnLost(cause, loss, time_ns); }
-  Settled Settle() override { return next_.Settle(); }
-  Status Flush() override { return next_.Flush(); }
-  Status Rotate() override { return next_.Rotate(); }
-  Status Finish() override { return next_.Finish(); }
 
  private:
-  explicit FilterConsumer(Consumer& next) : next_(next) {}
+  explicit FilterConsumer(Consumer& next) : ForwardingConsumer(next) {}
 
-  Consumer& next_;
   std::optional<brink_filter_prog> program_;
   filter::SampleFilter filter_;
   std::optional<brbe::StreamModel> model_;

@@ -7,27 +7,18 @@
 
 #include <vector>
 
-#include "pipeline/consumer.h"
+#include "session/forwarding_consumer.h"
 
 namespace brink {
 
-// Like every consumer: called on the writer thread only. `next` outlives it.
-class KernelStripper : public Consumer {
+class KernelStripper : public ForwardingConsumer {
  public:
-  explicit KernelStripper(Consumer& next) : next_(next) {}
+  explicit KernelStripper(Consumer& next) : ForwardingConsumer(next) {}
 
   Status OnSample(const SampleView& sample) override;
   Status OnPerfRecord(const PerfRecordView& record) override;
-  Status OnTask(const brink_task_event& event) override { return next_.OnTask(event); }
-  Status OnRound(uint64_t time_ns) override { return next_.OnRound(time_ns); }
-  Status OnLost(LossCause cause, const Loss& loss, uint64_t time_ns) override { return next_.OnLost(cause, loss, time_ns); }
-  Settled Settle() override { return next_.Settle(); }
-  Status Flush() override { return next_.Flush(); }
-  Status Rotate() override { return next_.Rotate(); }
-  Status Finish() override { return next_.Finish(); }
 
  private:
-  Consumer& next_;
   std::vector<BranchEntry> entries_;
   std::vector<uint64_t> chain_;
 };

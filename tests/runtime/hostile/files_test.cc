@@ -13,20 +13,20 @@
 namespace brink::hostile {
 namespace {
 
+using exporter::kBias;
+using exporter::kLoopAndCall;
 using exporter::MadeRecording;
 using exporter::Moved;
 using testing::HasSubstr;
 
-constexpr uint64_t kBias = 0x555500000000;
-const std::vector<exporter::Step> kStack = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}, {0x1110, 0x1104, Kind::kCond, 0}, {0x1250, 0x1100, Kind::kCall, 1}};
 
-class Files : public testing::Test {
+class Files : public testing::Test, protected exporter::MadeProgram {
  protected:
   // A recording in which `program` ran.
   void Record(const std::string& build_id = exporter::kBuildId) {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, program_, build_id);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   void LookAtEverything() {
     Harmless({"report", "-i", data_, "-t", "branches,functions,lines,calls,blocks,loops"});
@@ -35,29 +35,30 @@ class Files : public testing::Test {
     Harmless({"report", "-i", data_, "--html", dir_.File("page.html")});
     Harmless({"export", "-i", data_, "-f", "bolt", "-b", program_});
   }
-
-  testing_support::TempDir dir_;
-  std::string program_ = dir_.File("made"), data_ = dir_.File("made.data");
 };
 
-// Every section of the file is stretched over a hole of 4 GiB.
-TEST_F(Files, FourGibibytesOfHoles) {
-  exporter::WriteProgram(program_);
-  auto text = ReadFile(program_);
-  ASSERT_THAT(text, testing_support::IsOk());
-  std::string bytes = *text;
+// Makes the sections from `first` on (the name table apart) end at 4 GiB, and the file a hole up to there.
+void StretchSections(const std::string& path, std::string bytes, size_t first) {
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
   const uint64_t whole = uint64_t{4} << 30;
-  for (size_t i = 1; i + 1 < header.e_shnum; ++i) {
+  for (size_t i = first; i + 1 < header.e_shnum; ++i) {
     Elf64_Shdr section;
     char* place = bytes.data() + header.e_shoff + i * sizeof section;
     std::memcpy(&section, place, sizeof section);
     section.sh_size = whole - section.sh_offset;
     std::memcpy(place, &section, sizeof section);
   }
-  std::ofstream(program_, std::ios::binary) << bytes;
-  ASSERT_EQ(truncate(program_.c_str(), static_cast<off_t>(whole)), 0);
+  std::ofstream(path, std::ios::binary) << bytes;
+  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(whole)), 0);
+}
+
+// Every section of the file is stretched over a hole of 4 GiB.
+TEST_F(Files, FourGibibytesOfHoles) {
+  exporter::WriteProgram(program_);
+  auto text = ReadFile(program_);
+  ASSERT_THAT(text, testing_support::IsOk());
+  StretchSections(program_, *text, 1);
   Record();
   LookAtEverything();
 }
@@ -73,19 +74,7 @@ TEST_F(Files, DebugInformationOfFourGibibytesOfHoles) {
   const uint32_t first_debug = static_cast<uint32_t>(builder.sections.size()) + 1;
   for (const char* name : {".debug_info", ".debug_abbrev", ".debug_line", ".debug_str", ".debug_line_str", ".debug_addr", ".debug_rnglists", ".debug_ranges", ".debug_str_offsets", ".eh_frame"})
     builder.Add({.name = name, .bytes = std::string(64, '\0')});
-  std::string bytes = builder.Build();
-  Elf64_Ehdr header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  const uint64_t whole = uint64_t{4} << 30;
-  for (size_t i = first_debug; i + 1 < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    char* place = bytes.data() + header.e_shoff + i * sizeof section;
-    std::memcpy(&section, place, sizeof section);
-    section.sh_size = whole - section.sh_offset;
-    std::memcpy(place, &section, sizeof section);
-  }
-  std::ofstream(program_, std::ios::binary) << bytes;
-  ASSERT_EQ(truncate(program_.c_str(), static_cast<off_t>(whole)), 0);
+  StretchSections(program_, builder.Build(), first_debug);
   Record();
   LookAtEverything();
   EXPECT_THAT(Harmless({"report", "-i", data_, "-t", "functions"}).out, HasSubstr("f  ")) << "the symbols are as good as before";
@@ -237,7 +226,7 @@ TEST_P(Mappings, AMillion) {
       const uint64_t start = how == "BesideEachOther" ? 0x7f0000000000 + uint64_t{i} * 0x2000 : how == "EachBelowTheOther" ? 0x7f0000000000 - uint64_t{i} * 0x2000 : how == "OfAMillionFiles" ? 0x7f0000000000 + uint64_t{i} * 0x1000 : 0x7f0000000000 + uint64_t{i % 1000} * 0x800;
       recording.Map(pid, start, 0x1000, 0, how == "OfAMillionFiles" ? "/tmp/" + std::to_string(i) : program_, how == "OfAMillionFiles" ? "" : exporter::kBuildId);
     }
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Harmless({"report", "-i", data_, "-t", "functions"}).out, HasSubstr("f  "));
   // It follows mappings by perf's rules, in tables of its own.

@@ -10,13 +10,13 @@
 namespace brink::hostile {
 namespace {
 
+using exporter::kBias;
 using exporter::MadeRecording;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char* kNames[] = {"\x1b[31mred\x1b[0m\x1b]0;title\x07", "=cmd|' /C calc'!A0", "</script><script>alert(1)</script>",
                                   "one\ntwo\r", "\xe2\x80\xae" "gpj.exe", "\xc2\x9b" "31m", "+1+1", "@sum", "-2+3", "\"quoted\\\"", "\xff\xfe broken", "tab\tname"};
-constexpr uint64_t kBias = 0x555500000000;
 
 // A program whose functions have these names, recorded in a thread and a group that have them too.
 class Names : public testing::Test {

@@ -17,16 +17,13 @@ using testing_support::IsOk;
 using testing_support::StatusIs;
 using testing_support::TempDir;
 
-constexpr uint64_t kBias = 0x555500000000, kOtherBias = 0x7f1200300000;
-const std::vector<Step> kStack = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}, {0x1110, 0x1104, Kind::kCond, 0}, {0x1250, 0x1100, Kind::kCall, 1}};
 
-class AggregateWay : public testing::Test {
+class AggregateWay : public testing::Test, protected MadeProgram {
  protected:
-  AggregateWay() { WriteProgram(program_); }
   std::string Record(const std::string& name, uint64_t bias, int samples) {
     MadeRecording recording(dir_.File(name));
     recording.MapProgram(7, bias, program_);
-    for (int i = 0; i < samples; ++i) recording.Sample(7, Moved(kStack, bias));
+    for (int i = 0; i < samples; ++i) recording.Sample(7, Moved(kLoopAndCall, bias));
     return dir_.File(name);
   }
   aggregate::Data Load(const std::string& path) {
@@ -43,8 +40,6 @@ class AggregateWay : public testing::Test {
     EXPECT_THAT(result, IsOk());
     return result.ok() ? result->profiles[0].profile.text : "";
   }
-  TempDir dir_;
-  std::string program_ = dir_.File("made");
 };
 
 TEST_F(AggregateWay, FormatsOfCountsAreTheSameAsFromTheRecording) {
@@ -95,7 +90,7 @@ TEST_F(AggregateWay, RefusalsSurviveIt) {
   {
     MadeRecording recording(path, MadeRecording::AsPerf(perfdata::kBranchUser | perfdata::kBranchAnyCall));
     recording.MapProgram(7, kBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Optimise(Write("calls.agg", Load(path)), {}, {.binaries = {program_}}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("record all branches")));
 }
@@ -133,10 +128,10 @@ TEST_F(AggregateWay, ContainersStandApart) {
     recording.MapProgram(7, kBias, program_);
     recording.CgroupPath(5, "/system.slice/docker-" + id + ".scope");
     recording.CgroupPath(6, "/system.slice/ssh.service");
-    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 5});
-    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 5});
-    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 6});
-    recording.Sample(7, Moved(kStack, kBias), {.cgroup = 77});
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.cgroup = 5});
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.cgroup = 5});
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.cgroup = 6});
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.cgroup = 77});
   }
   aggregate::Data data = Collected(path, {.path = dir_.File("live.agg"), .by_container = true});
   std::map<std::string, uint64_t> samples;
@@ -169,7 +164,7 @@ TEST_F(AggregateWay, RareRowsMakeRoomAndAreCounted) {
     MadeRecording recording(path);
     recording.MapProgram(7, kBias, program_);
     for (uint64_t i = 0; i < kSamples; ++i) {
-      std::vector<Step> stack = kStack;
+      std::vector<Step> stack = kLoopAndCall;
       for (uint64_t j = 0; j < 3; ++j) stack.push_back({0x1100 + (i * 3 + j) % 383, 0x1101 + (i * 3 + j) / 383, Kind::kJump, 1});
       recording.Sample(7, Moved(stack, kBias));
     }
@@ -184,7 +179,7 @@ TEST_F(AggregateWay, RareRowsMakeRoomAndAreCounted) {
     executions += counts.fields[aggregate::kCount];
     if (counts.fields[aggregate::kCount] >= kSamples) ++frequent;
   }
-  EXPECT_EQ(frequent, kStack.size()) << "nothing of what runs all the time is lost";
+  EXPECT_EQ(frequent, kLoopAndCall.size()) << "nothing of what runs all the time is lost";
   EXPECT_GE(kept.rules.at("rare_dropped"), whole.branch_count() - executions);
   EXPECT_EQ(kept.facts[aggregate::kEntries], whole.facts[aggregate::kEntries]) << "totals stay";
   auto program = report::LoadProgram(dir_.File("bounded.agg"), {});

@@ -48,6 +48,18 @@ struct Step {
   Spec spec = Spec::kNa;
 };
 
+// Where the program may run.
+inline constexpr uint64_t kBias = 0x555500000000, kOtherBias = 0x7f1200300000;
+// f loops once and calls g, g returns into f: straight code 1100-1110, 1104-1120, 1180-1190.
+inline const std::vector<Step> kLoopAndCall = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}, {0x1110, 0x1104, Kind::kCond, 0}, {0x1250, 0x1100, Kind::kCall, 1}};
+
+// A folder with the program, and the place of a recording of it.
+struct MadeProgram {
+  MadeProgram() { WriteProgram(program_); }
+  testing_support::TempDir dir_;
+  std::string program_ = dir_.File("made"), data_ = dir_.File("made.data");
+};
+
 // Stacks are given newest first, as perf has them.
 class MadeRecording {
  public:

@@ -14,19 +14,14 @@ using testing_support::IsOk;
 using testing_support::StatusIs;
 using testing_support::TempDir;
 
-constexpr uint64_t kBias = 0x555500000000, kOtherBias = 0x7f1200300000;
-// f loops once and calls g, g returns into f: straight code 1100-1110, 1104-1120, 1180-1190.
-const std::vector<Step> kStack = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}, {0x1110, 0x1104, Kind::kCond, 0}, {0x1250, 0x1100, Kind::kCall, 1}};
 
-class OptimiseTest : public testing::Test {
+class OptimiseTest : public testing::Test, protected MadeProgram {
  protected:
-  OptimiseTest() { WriteProgram(program_); }
-
-  // One process with one sample of kStack.
+  // One process with one sample of kLoopAndCall.
   void RecordOne() {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   StatusOr<OptimiseResult> Try(OptimiseOptions options, LoadOptions load = {}) {
     if (options.binaries.empty()) options.binaries = {program_};
@@ -38,8 +33,6 @@ class OptimiseTest : public testing::Test {
     return result.ok() ? result->profiles[0].profile.text : "";
   }
 
-  TempDir dir_;
-  std::string program_ = dir_.File("made"), data_ = dir_.File("made.data");
 };
 
 TEST_F(OptimiseTest, OldBoltHasBranchesAndStraightCodeByOrigin) {
@@ -97,8 +90,8 @@ TEST_F(OptimiseTest, TwoProcessesAtDifferentAddressesLoseNothing) {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, program_);
     recording.MapProgram(8, kOtherBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
-    recording.Sample(8, Moved(kStack, kOtherBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
+    recording.Sample(8, Moved(kLoopAndCall, kOtherBias));
   }
   EXPECT_THAT(Text({.format = Optimiser::kBolt}), HasSubstr("B 1110 1104 2 2\nB 1120 1180 2 0\n"));
   EXPECT_EQ(Text({.format = Optimiser::kProfgen}),
@@ -110,7 +103,7 @@ TEST_F(OptimiseTest, ProgramsAtFixedAddressesKeepThem) {
   {
     MadeRecording recording(data_);
     recording.Map(7, 0x401000, 0x1000, 0, program_, kBuildId);
-    recording.Sample(7, Moved(kStack, 0x400000));
+    recording.Sample(7, Moved(kLoopAndCall, 0x400000));
   }
   EXPECT_THAT(Text({.format = Optimiser::kBolt}), HasSubstr("B 401110 401104 1 1\n"));
   EXPECT_THAT(Text({.format = Optimiser::kProfgenUnsymbolized}), HasSubstr("\n110->104:1\n")) << "from the page of the text";
@@ -135,7 +128,7 @@ TEST_F(OptimiseTest, ABuildIdChoosesTheBinaryWhateverItsName) {
   {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, "/container/root/app");
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Text({.format = Optimiser::kBolt}), HasSubstr("B 1110 1104 1 1\n"));
 }
@@ -145,7 +138,7 @@ TEST_F(OptimiseTest, APaddedBuildIdIsTheSameOne) {
   {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, "/container/root/app", std::string(kBuildId, 8) + std::string(12, '\0'));
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Text({.format = Optimiser::kBolt}), HasSubstr("B 1110 1104 1 1\n"));
 }
@@ -171,7 +164,7 @@ TEST_F(OptimiseTest, SeveralBinariesEachGetTheirOwnProfile) {
     MadeRecording recording(data_);
     recording.MapProgram(7, kBias, program_);
     recording.Map(7, kOtherBias + 0x1000, 0x1000, 0, library, id);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
     recording.Sample(7, Moved({{0x1310, 0x1300}}, kOtherBias));
   }
   auto result = Try({.format = Optimiser::kBolt, .binaries = {program_, "lib.so"}});
@@ -206,7 +199,7 @@ TEST_P(Refusals, BranchesChosenByKindWhenRecording) {
   {
     MadeRecording recording(data_, MadeRecording::AsPerf(perfdata::kBranchUser | perfdata::kBranchAnyCall));
     recording.MapProgram(7, kBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Try({.format = GetParam()}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("record all branches")));
 }
@@ -215,8 +208,8 @@ TEST_P(Refusals, StacksThatANoteCallsFiltered) {
   {
     MadeRecording recording(data_, MadeRecording::WithChains(true));
     recording.MapProgram(7, kBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
-    recording.Sample(7, Moved(kStack, kBias), {.flags = BRINK_SAMPLE_FILTERED});
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.flags = BRINK_SAMPLE_FILTERED});
   }
   EXPECT_THAT(Try({.format = GetParam()}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("record all branches")));
 }
@@ -225,7 +218,7 @@ TEST_P(Refusals, CallStackMode) {
   {
     MadeRecording recording(data_, MadeRecording::AsPerf(perfdata::kBranchUser | perfdata::kBranchCallStack));
     recording.MapProgram(7, kBias, program_);
-    recording.Sample(7, Moved(kStack, kBias));
+    recording.Sample(7, Moved(kLoopAndCall, kBias));
   }
   EXPECT_THAT(Try({.format = GetParam()}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("call-stack mode")));
 }
@@ -301,7 +294,7 @@ TEST_F(OptimiseTest, ChainsOfStacksThatLedToTheSampleAreTakenAsTheyAre) {
     MadeRecording recording(data_, MadeRecording::WithChains(false));
     recording.MapProgram(7, kBias, program_);
     // In f behind its call of g: f was called from h.
-    recording.Sample(7, Moved(kStack, kBias), {.ip = kBias + 0x1128, .chain = {perfdata::kContextUser, kBias + 0x1128, kBias + 0x1255}});
+    recording.Sample(7, Moved(kLoopAndCall, kBias), {.ip = kBias + 0x1128, .chain = {perfdata::kContextUser, kBias + 0x1128, kBias + 0x1255}});
   }
   EXPECT_EQ(Text({.format = Optimiser::kProfgen, .chains = true}),
             "1\n\t            1128\n\t            1255\n 0x1190/0x1125/-/-/-/0 0x1120/0x1180/-/-/-/0 0x1110/0x1104/-/-/-/0 0x1250/0x1100/-/-/-/0\n\n");

@@ -14,7 +14,6 @@ using testing_support::IsOk;
 using testing_support::StatusIs;
 using testing_support::TempDir;
 
-constexpr uint64_t kBias = 0x555500000000;
 const std::vector<Step> kStack = {{0x1190, 0x1125, Kind::kRet, 0}, {0x1120, 0x1180, Kind::kCall, 1}};
 
 struct Seen {

@@ -15,11 +15,9 @@ using testing::HasSubstr;
 using testing_support::IsOk;
 using testing_support::TempDir;
 
-constexpr uint64_t kBias = 0x555500000000;
 
-class TimelineTest : public testing::Test {
+class TimelineTest : public testing::Test, protected MadeProgram {
  protected:
-  TimelineTest() { WriteProgram(program_); }
   void Load() {
     report::LoadOptions load;
     load.observe = [this](report::Program& program) { return &samples_.emplace(&program); };
@@ -27,8 +25,6 @@ class TimelineTest : public testing::Test {
     ASSERT_THAT(loaded, IsOk());
     loaded_ = *std::move(loaded);
   }
-  TempDir dir_;
-  std::string program_ = dir_.File("made"), data_ = dir_.File("made.data");
   std::optional<SampleCollector> samples_;
   std::unique_ptr<report::Program> loaded_;
 };
