@@ -31,6 +31,19 @@ std::string Strings(const std::vector<std::string>& list) {
   return out + "]";
 }
 
+// Code made at run time that nobody has named: how much, and how it gets names.
+std::string UnnamedText(const Program& program) {
+  uint64_t unnamed = 0;
+  for (const BranchStat& branch : program.aggregate.branches) {
+    if (!program.symbolizer || program.objects[branch.from.object].kind != symbol::ObjectKind::kJit) continue;
+    if (!(*program.symbolizer)[program.symbolizer->FunctionAt(branch.from)].resolved()) unnamed += branch.count;
+  }
+  double share = Share(unnamed, program.aggregate.branch_count);
+  if (share < 5) return {};
+  return absl::StrFormat("# %.1f %% of the branches are in code made at run time without names: start it with node --perf-basic-prof,\n"
+                         "#   java -XX:+DumpPerfMapAtExit or python3.12 -X perf\n", share);
+}
+
 std::string Double(double value) { return JsonValue(Cell(value), Format::kNumber); }
 
 }  // namespace
@@ -46,10 +59,16 @@ std::string SummaryText(const Program& program) {
   out += absl::StrFormat("\n# %d samples, %d branches (%.1f a sample, deepest %d), %d different\n", a.samples, a.branch_count, depth.mean, depth.max, a.branches.size());
   if (a.empty_samples) out += absl::StrFormat("# %d samples (%.1f %%) without branches\n", a.empty_samples, Share(a.empty_samples, a.samples));
   if (facts.filtered_samples > 0) out += absl::StrFormat("# %.0f samples left out by the filters\n", facts.filtered_samples);
-  if (facts.lost_records || facts.lost_samples) out += absl::StrFormat("# LOST while recording: %d records, %d samples\n", facts.lost_records, facts.lost_samples);
+  if (facts.lost_records || facts.lost_samples) {
+    out += "# LOST while recording: ";
+    if (facts.lost_samples) out += absl::StrFormat("%d samples", facts.lost_samples);
+    if (facts.lost_records) out += absl::StrFormat("%s%d records of mappings and tasks", facts.lost_samples ? ", " : "", facts.lost_records);
+    out += "\n";
+  }
   if (a.branch_count && a.unknown_prediction == a.branch_count) out += "# predictions are unknown in this recording\n";
   else if (a.unknown_prediction) out += absl::StrFormat("# prediction unknown for %.1f %% of the branches\n", Share(a.unknown_prediction, a.branch_count));
   if (a.branch_count && a.unknown_cycles == a.branch_count) out += "# cycles are unknown in this recording\n";
+  out += UnnamedText(program);
   for (size_t i = 0; i < kRuleCount; ++i) {
     Rule rule = static_cast<Rule>(i);
     if (a.rules[rule]) out += absl::StrFormat("# %d %s\n", a.rules[rule], std::string(RuleText(rule)));

@@ -249,6 +249,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec.session, std::move(source), consumer));
 
   RecordResult result;
+  result.own_start_ns = OwnTime().total() - own_before.total();
   Status armed = session->Arm();
   if (!armed.ok() && session->command() && ErrnoOf(armed) != 0) {
     result.reason = EndReason::kCommandEnded;

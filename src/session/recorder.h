@@ -67,6 +67,7 @@ struct RecordResult {
   // Samples that the busy time should have given at the nominal rate; nothing for other events than clocks.
   std::optional<double> expected;
   CpuTime own;                        // the collector's own CPU time
+  uint64_t own_start_ns = 0;          // what of it went by before anything was recorded
   size_t buffers = 0, most_dirty = 0;
   std::vector<std::string> notes;
   std::vector<StatLine> source_stats;

@@ -85,7 +85,7 @@ std::string ThreadTable(const RecordResult& result, size_t most) {
 }  // namespace
 
 std::string ReportText(const RecordResult& result, const ReportOptions& options) {
-  std::string text = absl::StrFormat("[ brink record: %s samples", Grouped(result.books.written.records));
+  std::string text = absl::StrFormat("[ brink record: %s sample%s", Grouped(result.books.written.records), result.books.written.records == 1 ? "" : "s");
   if (result.counts.branches) text += ", " + Grouped(result.counts.branches) + " branches";
   if (result.expected && *result.expected >= 10) {
     absl::StrAppendFormat(&text, " (%.1f %% of %s expected in %s of CPU time)", 100.0 * static_cast<double>(result.books.sent()) / *result.expected,
@@ -104,10 +104,11 @@ std::string ReportText(const RecordResult& result, const ReportOptions& options)
   }
   text += ThreadTable(result, options.most_threads);
   for (const std::string& note : result.notes) text += "  " + note + "\n";
-  absl::StrAppendFormat(&text, "  brink itself: %s of CPU time (%.2f %% of one CPU), at most %d of %d buffers waiting; ended: %s\n",
-                        FormatDuration(result.own.total()),
-                        result.elapsed_ns ? 100.0 * static_cast<double>(result.own.total()) / static_cast<double>(result.elapsed_ns) : 0.0,
-                        result.most_dirty, result.buffers, ReasonName(result.reason));
+  const uint64_t later = result.own.total() - std::min(result.own.total(), result.own_start_ns);
+  absl::StrAppendFormat(&text, "  brink itself: %s of CPU time, %s of it to start, then %.2f %% of one CPU; at most %d of %d buffers waiting; ended: %s\n",
+                        FormatDuration(result.own.total()), FormatDuration(result.own_start_ns),
+                        result.elapsed_ns ? 100.0 * static_cast<double>(later) / static_cast<double>(result.elapsed_ns) : 0.0, result.most_dirty,
+                        result.buffers, ReasonName(result.reason));
   if (options.pipe) return text;
   std::string path = EscapeForTerminal(result.path);
   bool usual = path == "brink.data";
@@ -137,6 +138,7 @@ std::string ReportJson(const RecordResult& result) {
                          {"disk_was_full", result.disk_was_full},
                          {"elapsed_ns", result.elapsed_ns},
                          {"own_cpu_ns", result.own.total()},
+                         {"own_start_cpu_ns", result.own_start_ns},
                          {"buffers", result.buffers},
                          {"buffers_waiting_max", result.most_dirty},
                          {"notes", result.notes}};
