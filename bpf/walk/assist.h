@@ -19,6 +19,8 @@
 #define WALK_ASSIST_SWITCH_NS 100000ull
 #define WALK_ASSIST_ANSWER_NS 1000000ull
 #define WALK_ASSIST_MOST_NS 500000ull
+/* A longer wait is one in vain, whatever came of it: on a contested CPU who gives way loses its turn. */
+#define WALK_ASSIST_PATIENCE_NS 3000000ull
 #define WALK_ASSIST_PERMILLE 30
 #define WALK_ASSIST_BURST_NS 300000000ll
 #define WALK_ASSIST_DEBT 8
@@ -89,12 +91,12 @@ WALK_INLINE void walk_assist_done(enum brink_assist_kind kind, __u64 ns, int hel
 	a->waited_ns[kind] += ns;
 	/* On a busy CPU others had their turn meanwhile: their time is no cost of ours. */
 	a->left_ns -= ns < WALK_ASSIST_MOST_NS ? ns : WALK_ASSIST_MOST_NS;
-	if (helped) {
+	if (helped)
 		a->helped[kind]++;
+	if (helped && ns < WALK_ASSIST_PATIENCE_NS)
 		a->debt[kind] = 0;
-	} else if (a->debt[kind] < WALK_ASSIST_DEBT) {
+	else if (a->debt[kind] < WALK_ASSIST_DEBT)
 		a->debt[kind]++;
-	}
 }
 
 struct walk_yield {
