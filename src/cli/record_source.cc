@@ -93,6 +93,10 @@ StatusOr<WalkMode> ChooseWalkMode(const RecordOptions& options, const Overrides&
 
 // Stacks executed in BPF: where there is no branch hardware.
 Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordRequest* request) {
+  // What every walk needs; a kernel below the floor lacks one of them, and loading would say so in the verifier's words.
+  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kBpfRingbuf, Feature::kBpfLoop}});
+  RETURN_IF_ERROR(features.Require(Feature::kBpfRingbuf));
+  RETURN_IF_ERROR(features.Require(Feature::kBpfLoop));
   WalkSourceOptions walk;
   ASSIGN_OR_RETURN(walk.mode, ChooseWalkMode(options, overrides, request));
   walk.depth = static_cast<uint32_t>(options.depth);

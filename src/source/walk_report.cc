@@ -42,6 +42,7 @@ void WalkTally::Add(const brink_sample& sample) {
   longest_ns = std::max<uint64_t>(longest_ns, sample.walk_ns);
   over_budget += budget_ns && sample.walk_ns > budget_ns;
   ++all_ns[std::min<int>(std::bit_width(sample.walk_ns), kBuckets - 1)];
+  compat += (sample.flags & BRINK_SAMPLE_COMPAT) != 0;
   if (sample.nr == 0) return;
   ++stacks;
   branches += sample.nr;
@@ -102,6 +103,10 @@ std::vector<StatLine> WalkReport(const WalkTally& tally, const LiftStats& lift, 
   if (lift.refused || lift.limited || lift.gone) {
     add("walk_refused", static_cast<double>(lift.refused),
         absl::StrFormat("walk processes: %d judged, %d refused, %d without segment bases, %d gone before", lift.vetted, lift.refused, lift.limited, lift.gone));
+  }
+  if (tally.compat) {
+    add("walk_compat_samples", static_cast<double>(tally.compat),
+        absl::StrFormat("walk note: %d samples in 32-bit code have no branches: 64-bit code is walked (hop and step do not follow it either)", tally.compat));
   }
   for (const std::string& note : notes) add("walk_note", 0, "walk note: " + note);
   return lines;

@@ -25,6 +25,7 @@ struct WalkTally {
   uint64_t budget_ns = 0;   // of one walk; 0: none
   uint64_t over_budget = 0; // samples that took longer
   uint64_t all_ns[kBuckets] = {};   // samples by bit length of their time
+  uint64_t compat = 0;      // of 32-bit code
   uint64_t stops[BRINK_STOP_MAX] = {};
   uint64_t full_ns[kBuckets] = {};  // full stacks by bit length of their time
   std::vector<uint32_t> full_times; // a bounded sample of their times, for the median

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -30,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 // A thread that runs alone and does not come to its next sample within this waits for one that stands.
 constexpr auto kMostAlone = std::chrono::milliseconds(20);
+// No thread has come to a sample for so long: one may have the signal blocked.
+constexpr auto kQuiet = std::chrono::milliseconds(20);
 constexpr auto kMostFreezing = std::chrono::milliseconds(200);
 
 std::string RegisterText(const ptrace::Regs& regs) {
@@ -135,15 +138,26 @@ class Run {
   // The next thread that stops or ends. 0: nothing yet. Whatever another thread or another stop than the sample comes
   // while one runs alone ends that.
   pid_t Wait(int* status) {
-    if (alone_ == 0) return ::waitpid(-1, status, __WALL);
     pid_t tid = ::waitpid(-1, status, __WALL | WNOHANG);
-    bool sample = tid == alone_ && WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0;
-    if (tid == 0 && Clock::now() < alone_until_) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    } else if (!sample) {
-      Thaw();
+    if (tid == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (alone_ == 0) {
+      if (tid != 0) heard_ = Clock::now();
+      else if (Clock::now() - heard_ > kQuiet) Unblock();
+      return tid;
     }
+    bool sample = tid == alone_ && WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0;
+    if (!sample && (tid != 0 || Clock::now() >= alone_until_)) Thaw();
     return tid;
+  }
+
+  // Libraries block every signal in threads of their own (liblzma does); a sample is a signal. It is unblocked.
+  void Unblock() {
+    heard_ = Clock::now();
+    for (const auto& [tid, tick] : ticks_) {
+      ptrace::SignalStatus status;
+      if (!ptrace::ReadSignalStatus(tid, &status) || !(status.blocked & ptrace::kSigtrapBit)) continue;
+      if (::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0) blocked_.insert(tid);
+    }
   }
 
   void OnStop(pid_t tid, int signal, int event, bool judge) {
@@ -156,6 +170,10 @@ class Run {
     } else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
       ::ptrace(PTRACE_LISTEN, tid, nullptr, nullptr);
       return;
+    } else if (event == PTRACE_EVENT_STOP && blocked_.erase(tid)) {
+      uint64_t mask = 0;
+      if (ptrace::GetSignalMask(tid, &mask)) ptrace::SetSignalMask(tid, mask & ~ptrace::kSigtrapBit);
+      Arm(tid);
     } else if (event == PTRACE_EVENT_STOP && !ticks_.contains(tid)) {
       Arm(tid);
     } else if (event == 0 && signal == SIGTRAP) {
@@ -308,6 +326,8 @@ class Run {
   bool started_ = false;
   std::map<pid_t, UniqueFd> ticks_;  // every thread that lives
   std::map<pid_t, int> held_;        // threads that were made to stand, with the status of that stop
+  std::set<pid_t> blocked_;          // threads that are stopped to unblock the signal
+  Clock::time_point heard_ = Clock::now();
   pid_t alone_ = 0;                  // the only thread that runs, until its next sample
   Clock::time_point alone_until_;
   static inline uint64_t process_ = 0;
