@@ -98,12 +98,12 @@ TEST_F(WalkErrors, ABinaryThatCannotBeReadIsWalkedAllTheSame) {
   ::chmod(dir_.path().c_str(), 0777);
   std::filesystem::copy_file(BrinkBinary(), dir_.File("brink"));
   std::filesystem::copy_file("/bin/gzip", dir_.File("secret"));
-  std::ofstream(dir_.File("input")) << std::string(200000, 'a') << testing_support::Run({"od", "-v", "-N", "200000", BrinkBinary()}).out;
+  std::ofstream(dir_.File("input")) << testing_support::Run({"od", "-v", "-N", "600000", BrinkBinary()}).out;
   ::chmod(dir_.File("brink").c_str(), 0755);
   ::chmod(dir_.File("secret").c_str(), 0111);
   ProcessResult result = testing_support::Run({"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all,+bpf,+perfmon",
                               "--ambient-caps=-all,+bpf,+perfmon", dir_.File("brink"), "record", "--source", "walk", "-F", "1999", "-o",
-                              dir_.File("data"), "--", dir_.File("secret"), "-9", "-c", dir_.File("input")},
+                              dir_.File("data"), "--", dir_.File("secret"), "-5", "-c", dir_.File("input")},
                              {.timeout = std::chrono::seconds(120), .cwd = dir_.path()});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("could not be read in"));
