@@ -15,6 +15,7 @@
 #include "random_insn.h"
 #include "walk/host_walker.h"
 #include "walk/ops.h"
+#include "walk/vops.h"
 
 namespace brink::walk_test {
 namespace {
@@ -345,6 +346,13 @@ class Diff {
       return;
     }
     if (!walked) {
+      // The CPU does not fault for elements that a mask leaves out, not even for the alignment of an access that is left
+      // out whole; the walker asks for the whole operand, and ends.
+      const brink_uop& uop = insn.lifted.uop;
+      if (uop.op >= BRINK_OP_VECTOR && BRINK_V_MASK(uop.imm)) {
+        ++result_.shortened;
+        return;
+      }
       Wrong(insn, case_, "the walk saw a fault, the CPU did not");
       return;
     }

@@ -18,6 +18,7 @@ struct DiffResult {
   uint64_t instructions = 0; // different encodings
   uint64_t stopped = 0;      // the walker stopped (unknown address, fault, ...): allowed, nothing compared
   uint64_t faulted = 0;      // both sides faulted
+  uint64_t shortened = 0;    // the walker ended at a fault of what a mask leaves out: allowed
   uint64_t known = 0;        // of `cases`: inputs wholly known and no result unknown
   uint64_t wrong = 0;
   char first_wrong[2048] = {};
