@@ -11,6 +11,8 @@
 namespace brink::snap {
 namespace {
 
+bool IsTrampoline(const std::string& symbol) { return symbol.starts_with("bpf_trampoline_"); }
+
 bool IsSyscall(const Capture& capture) { return capture.context.flags & BRINK_SNAP_HAS_SYSCALL; }
 
 // The result of `function` in this path; functions are called once on the way to an error, as a rule, and the innermost counts.
@@ -28,7 +30,9 @@ std::string DecidingBranches(const Capture& capture, const PrintOptions& options
   size_t shown = 0;
   for (const NamedBranch& branch : capture.branches) {
     if (shown >= options.most_branches) break;
-    const bool inside = branch.from.symbol == function, enters = branch.to.symbol == function && branch.to.offset == 0;
+    const bool inside = branch.from.symbol == function;
+    // A function that is traced by trampoline is called from there, behind its own first instructions.
+    const bool enters = branch.to.symbol == function && (branch.to.offset == 0 || (branch.kind == Kind::kCall && IsTrampoline(branch.from.symbol)));
     if (!inside && !enters && shown == 0) continue;  // the way out to our own program
     const std::string target = branch.to.symbol == branch.from.symbol && !branch.to.symbol.empty() ? absl::StrFormat("+0x%x", branch.to.offset) : PlaceText(branch.to);
     out += indent + absl::StrFormat("#%-3d %s+0x%x %s -> %s", shown++, EscapeForTerminal(branch.from.symbol), branch.from.offset, KindName(branch.kind), target);
@@ -82,7 +86,10 @@ std::string ErrnoPathText(std::span<const Capture> path, const PrintOptions& opt
   }
   const Capture& inner = path.front();
   std::vector<std::string> frames;  // outermost first
-  for (auto it = inner.kernel_chain.rbegin(); it != inner.kernel_chain.rend(); ++it) frames.push_back(it->symbol);
+  for (auto it = inner.kernel_chain.rbegin(); it != inner.kernel_chain.rend(); ++it) {
+    // Our own trampolines, and the function that each stands in a second time.
+    if (!IsTrampoline(it->symbol) && (frames.empty() || frames.back() != it->symbol)) frames.push_back(it->symbol);
+  }
   // The function that decided has been left when its result is seen.
   if (path.size() > 1 && (frames.empty() || frames.back() != inner.place.symbol)) frames.push_back(inner.place.symbol);
   std::string indent = "  ";

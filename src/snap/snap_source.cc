@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <absl/strings/str_format.h>
@@ -325,13 +326,18 @@ Status SnapSource::Prepare(SourceContext& /*context*/) {
   paths_.resize(plans_.size());
   fallbacks_.resize(plans_.size());
   if (!branch_flags_) return OkStatus();
-  // Before the session's own event is held: there is one filter a CPU.
+  // Before the session's own event is held: there is one filter a CPU. Once a kind of hook: each takes programs of its own.
+  std::map<HookKind, std::optional<CapturePath>> calibrated;
   for (size_t i = 0; i < plans_.size(); ++i) {
     auto hook = HookOf(plans_[i].trigger.kind, plans_[i].functions.size() > 1);
     if (!hook || !(branch_flags_ & PERF_SAMPLE_BRANCH_KERNEL)) continue;
-    auto calibration = Calibrate(*hook);
-    if (calibration.ok()) paths_[i] = calibration->path;
-    else notes_.push_back("branches of " + plans_[i].trigger.text + " are not trimmed: " + Message(calibration.status()));
+    auto [known, fresh] = calibrated.try_emplace(*hook);
+    if (fresh) {
+      auto calibration = Calibrate(*hook);
+      if (calibration.ok()) known->second = calibration->path;
+      else notes_.push_back("branches of " + plans_[i].trigger.text + " and its like are not trimmed: " + Message(calibration.status()));
+    }
+    paths_[i] = known->second;
   }
   return OkStatus();
 }

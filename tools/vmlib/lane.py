@@ -88,6 +88,8 @@ def _left_out(test):
 
 def run(name, build):
     lane = _find(name)
+    if lane.get("long") and not os.environ.get("BRINK_LONG"):
+        raise kernels.Unavailable("a long lane: tools/test --long, or BRINK_LONG=1")
     build = os.path.abspath(build)
     made = guest.Guest(kernels.find(lane["kernel"]), lane.get("cpus", 1), timeout=600)
     made.stream = None

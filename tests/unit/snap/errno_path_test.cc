@@ -93,6 +93,17 @@ TEST(ErrnoPath, ShowsTheDecidersOwnBranchesOnly) {
   EXPECT_THAT(text, Not(HasSubstr("bpf_trampoline_1+0x4"))) << "the way to our own program";
 }
 
+TEST(ErrnoPath, TrampolinesOfOurOwnAreNoFrames) {
+  std::vector<Capture> path = Denied();
+  path[0].kernel_chain = {At("inode_permission", 8), At("bpf_trampoline_7", 3), At("inode_permission", 5), At("do_sys_openat2", 16)};
+  path[0].branches = {Branch("generic_permission", 0x90, "bpf_trampoline_1", 9, Kind::kRet), Branch("bpf_trampoline_1", 0x47, "generic_permission", 9, Kind::kCall), Branch("inode_permission", 1, "x", 0, Kind::kCall)};
+  const std::string text = ErrnoPathText(path, {});
+  EXPECT_THAT(text, Not(HasSubstr("bpf_trampoline_7")));
+  EXPECT_EQ(text.find("inode_permission = "), text.rfind("inode_permission = "));
+  EXPECT_THAT(text, HasSubstr("#1   bpf_trampoline_1+0x47 call -> generic_permission+0x9\n"));
+  EXPECT_THAT(text, Not(HasSubstr("#2")));
+}
+
 TEST(ErrnoPath, NotInReachIsAnAnswer) {
   std::vector<Capture> path = Denied();
   path[0].branches = {Branch("a", 1, "b", 0, Kind::kCall)};
