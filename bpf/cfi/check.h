@@ -77,8 +77,10 @@ brink_always_inline void cfi_end_place(struct cfi_slot *slot, const struct brink
 	slot->cfi.fault_address = w->fault_address;
 	if (!w->denied || !slot->sample.nr || (w->reg[BRINK_WREG_IP].val ^ w->fault_address) > BRINK_WALK_CODE_LINE - 1)
 		return;
-	if (cfi->point == BRINK_CFI_ENTER && w->reg[BRINK_WREG_IP].val - cfi->args[0] < cfi->args[1])
+	if (cfi->point != BRINK_CFI_EXIT && (cfi->args[2] & 4) && w->reg[BRINK_WREG_IP].val - cfi->args[0] < cfi->args[1]) {
+		slot->cfi.sp_kind |= BRINK_CFI_TO_MADE;
 		return;
+	}
 	slot->cfi.verdict |= BRINK_CFI_P8;
 }
 

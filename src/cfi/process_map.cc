@@ -48,7 +48,8 @@ Place ProcessMap::At(uint64_t address) {
   if (!mapping || !mapping->executable) {
     // With losses a mapping may be one that nobody told of.
     const bool sure = spaces_.KnowsProcess(pid_) && !lost_;
-    if (sure && made_code_ && address - made_start_ < made_size_) return {.memory = jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous};
+    // The kernel said so at the time.
+    if (made_code_ && address - made_start_ < made_size_) return {.memory = jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous};
     return {.memory = sure ? MemoryKind::kNotCode : MemoryKind::kUnknown};
   }
   const symbol::Object& object = objects_[mapping->object];

@@ -83,7 +83,7 @@ Status Judge::Release(uint64_t before_ns) {
     Waiting& item = waiting_[done];
     waiting_bytes_ -= item.bytes.size();
     if (item.is_sample) status = JudgeWindow(item.bytes);
-    else report::ApplyLiveRecord(item.bytes, &map_.spaces());
+    else Observe(item.bytes);
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(done));
   MutexLock lock(mutex_);
@@ -93,6 +93,15 @@ Status Judge::Release(uint64_t before_ns) {
   counts_.missing = map_.missing();
   if (options_.learn) counts_.learned_edges = options_.learn->edges();
   return status;
+}
+
+void Judge::Observe(std::span<const std::byte> record) {
+  const size_t before = map_.objects().size();
+  report::ApplyLiveRecord(record, &map_.spaces());
+  for (size_t id = before; options_.on_file && id < map_.objects().size(); ++id) {
+    const symbol::Object& object = map_.objects()[static_cast<symbol::ObjectId>(id)];
+    if (object.kind == symbol::ObjectKind::kFile && object.path.starts_with("/")) options_.on_file(object.path);
+  }
 }
 
 // A process makes code of its own where its program, a library of it or a map of it says so.
@@ -146,7 +155,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   map_.Enter(pid, IsJit(pid, sample->head->task_start_ns, *policy), side_band_lost_ > 0);
   const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
   const bool call = entering || context->point == BRINK_CFI_EXIT;
-  if (entering && (context->args[2] & 4)) map_.MakesCode(context->args[0], context->args[1]);
+  if (context->sp_kind & BRINK_CFI_TO_MADE) map_.MakesCode(context->args[0], context->args[1]);
   Window window{.records = sample->branches, .contiguous = true, .calls_and_returns = true, .future = sample->head->direction == BRINK_DIR_FUTURE, .point = CheckPoint{}};
   window.point->stack = PlaceOfStack(*context, tid, sample->head->task_start_ns);
   window.point->call_site = call ? sample->head->ip : 0;

@@ -43,6 +43,7 @@ class Judge : public Consumer {
     const Baseline* baseline = nullptr;
     Baseline* learn = nullptr;
     uint32_t depth = 32;
+    std::function<void(const std::string& path)> on_file;  // a file was mapped for the first time in this run
   };
   // `policy` is asked anew for each window, so it may be exchanged while running. `alarm` gets every alarm.
   Judge(Options options, std::function<std::shared_ptr<const PolicyFile>()> policy, std::function<Status(Alarm&&)> alarm);

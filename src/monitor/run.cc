@@ -133,7 +133,7 @@ class Monitor {
     ASSIGN_OR_RETURN(auto made, CheckSource::Create(request_.check));
     source_ = made.get();
     Judge judge({.map = {.locate = {}, .facts = request_.facts}, .hierarchy = ChooseHierarchy(), .runtime_root = request_.runtime_root, .baseline = baseline_ ? &*baseline_ : nullptr,
-                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth},
+                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth, .on_file = [this](const std::string& path) { source_->WarmFile(path); }},
                 [this] { return policy_.Get(); }, [this](Alarm&& alarm) { return outlet_.Take(std::move(alarm)); });
     judge_ = &judge;
     SessionSpec spec;
@@ -173,6 +173,7 @@ class Monitor {
       ASSIGN_OR_RETURN(baseline_, Baseline::Parse(text));
     }
     if (request_.warm && !request_.target.command.empty()) request_.check.warm = FilesOfCommand(request_.target.command[0]);
+    request_.check.warm_later = request_.warm && !request_.target.all_cpus;
     for (pid_t pid : request_.target.pids) {
       if (!request_.warm) break;
       for (std::string& file : FilesOfProcess(pid)) request_.check.warm.push_back(std::move(file));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include <absl/strings/str_format.h>
@@ -120,31 +121,62 @@ bpf_program* CheckSource::program() { return request_.samples ? walk_->program()
 
 // What a check needs next is not known yet: whole files, as far as there is room.
 void CheckSource::Warm() {
-  uint64_t number = 1;
   for (const std::string& path : request_.warm) {
-    auto file = elf::File::Open(path);
-    auto facts = file.ok() ? Facts::Load(*file) : StatusOr<Facts>(file.status());
-    if (!facts.ok()) continue;
-    ++number;
-    for (const elf::Segment& segment : file->segments()) {
-      if (!segment.load() || !segment.executable()) continue;
-      const uint64_t last = segment.offset + segment.file_size;
-      for (uint64_t page = segment.offset & ~uint64_t{4095}; page < last && warmed_ < kMostWarmPages; page += 4096) {
-        const uint64_t vaddr = segment.vaddr - segment.offset + page;
-        std::string code(4096 + 64, '\0');
-        auto bytes = file->ReadRange(page, std::min<uint64_t>(code.size(), file->size() - page));
-        if (!bytes.ok()) continue;
-        std::memcpy(code.data(), bytes->data(), bytes->size());
-        const std::span<const uint8_t> bytes_of_page(reinterpret_cast<const uint8_t*>(code.data()), code.size());
-        for (uint64_t at : WaysIn(*facts, std::max(vaddr, segment.vaddr), vaddr + 4096)) walk_->Warm(bytes_of_page, at, number << 48 | 1);
-        ++warmed_;
-      }
+    {
+      MutexLock lock(mutex_);
+      if (!known_.insert(path).second) continue;
+    }
+    WarmOne(path, false);
+  }
+}
+
+void CheckSource::WarmFile(const std::string& path) {
+  MutexLock lock(mutex_);
+  if (!request_.warm_later || known_.size() > kMostWarmPages || !known_.insert(path).second) return;
+  waiting_.push_back(path);
+  wake_.NotifyOne();
+}
+
+void CheckSource::WarmLoop() {
+  while (true) {
+    std::string path;
+    {
+      MutexLock lock(mutex_);
+      while (!stop_ && waiting_.empty()) wake_.Wait(mutex_);
+      if (stop_) return;
+      path = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    WarmOne(path, true);
+  }
+}
+
+void CheckSource::WarmOne(const std::string& path, bool running) {
+  auto file = elf::File::Open(path);
+  auto facts = file.ok() ? Facts::Load(*file) : StatusOr<Facts>(file.status());
+  if (!facts.ok()) return;
+  const uint64_t object = ++number_ << 48 | 1;
+  for (const elf::Segment& segment : file->segments()) {
+    if (!segment.load() || !segment.executable()) continue;
+    const uint64_t last = segment.offset + segment.file_size;
+    for (uint64_t page = segment.offset & ~uint64_t{4095}; page < last && warmed_ < kMostWarmPages; page += 4096) {
+      const uint64_t vaddr = segment.vaddr - segment.offset + page;
+      std::string code(4096 + 64, '\0');
+      auto bytes = file->ReadRange(page, std::min<uint64_t>(code.size(), file->size() - page));
+      if (!bytes.ok()) continue;
+      std::memcpy(code.data(), bytes->data(), bytes->size());
+      const std::span<const uint8_t> bytes_of_page(reinterpret_cast<const uint8_t*>(code.data()), code.size());
+      for (uint64_t at : WaysIn(*facts, std::max(vaddr, segment.vaddr), vaddr + 4096)) walk_->Warm(bytes_of_page, at, object, running);
+      ++warmed_;
+      // The service's queue is for what is missed now.
+      if (running) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
 }
 
 Status CheckSource::Start(SourceContext& context) {
   RETURN_IF_ERROR(walk_->Start(context));
+  if (request_.warm_later) warmer_ = std::thread([this] { WarmLoop(); });
   for (bpf_object* object : {walk_->object(), lsm_}) {
     bpf_program* program = nullptr;
     if (!object) continue;
@@ -161,6 +193,12 @@ Status CheckSource::Start(SourceContext& context) {
 void CheckSource::Stop() {
   for (bpf_link* link : links_) bpf_link__destroy(link);
   links_.clear();
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  wake_.NotifyAll();
+  if (warmer_.joinable()) warmer_.join();
   if (walk_) walk_->Stop();
 }
 

@@ -3,10 +3,16 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "base/sync.h"
 
 #include "brink/abi/cfi.h"
 #include "brink/abi/session.h"
@@ -33,6 +39,7 @@ struct CheckRequest {
   uint64_t cache_bytes = size_t{96} << 20;
   bool attach_only = false;            // attach the programs and select nothing (measurements)
   std::vector<std::string> warm;       // files whose code is lifted before anything runs
+  bool warm_later = false;             // and those of WarmFile
 };
 
 class CheckSource : public StackSource {
@@ -50,8 +57,11 @@ class CheckSource : public StackSource {
   void Stop() override;
   std::vector<StatLine> Report() override;
 
+  // A file that the target has mapped: its code is lifted soon, on a thread of its own. Any thread.
+  void WarmFile(const std::string& path);
+
   CheckCounts counts() const;
-  uint64_t warmed_pages() const { return warmed_; }
+  uint64_t warmed_pages() const { return warmed_.load(); }
   LiftStats lift_stats() const { return walk_->lift_stats(); }
 
  private:
@@ -59,12 +69,21 @@ class CheckSource : public StackSource {
   Status Configure(bpf_object* object) const;
   Status LoadLsm(SourceContext& context);
   void Warm();
+  void WarmOne(const std::string& path, bool running);
+  void WarmLoop();
 
   CheckRequest request_;
   std::unique_ptr<WalkSource> walk_;
   bpf_object* lsm_ = nullptr;  // where something is to be refused
   std::vector<bpf_link*> links_;
-  uint64_t warmed_ = 0;
+  uint64_t number_ = 1;  // of files
+  std::atomic<uint64_t> warmed_{0};
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread warmer_;
 };
 
 // The program of a command and the libraries that it names, as the dynamic linker will find them; what is not found is

@@ -70,8 +70,8 @@ class WalkSource : public StackSource {
   // What it was told at its load: for further objects around the same walker.
   const brink_walk_config& walk_config() const { return config_; }
   // Lifts a page of code that is to come: 4096 bytes, or with those of the next page behind them. `address`: of an
-  // instruction in it; `object` tells files apart. Between Load and Start.
-  void Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object);
+  // instruction in it; `object` tells files apart. Between Load and Start; with `running` after it, any thread.
+  void Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object, bool running = false);
   LiftStats lift_stats() const { return service_ ? service_->stats() : LiftStats{}; }
 
  private:

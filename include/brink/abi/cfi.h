@@ -75,6 +75,7 @@ BRINK_ABI_FIELD(struct brink_cfi_config, spared, 24 + BRINK_CFI_CALLS, 16 * BRIN
 #define BRINK_CFI_SP_FILE 0x4
 #define BRINK_CFI_SP_HEAP 0x8	/* within the program's break */
 #define BRINK_CFI_SP_ALT 0x10	/* within the thread's alternate signal stack */
+#define BRINK_CFI_TO_MADE 0x20	/* (of the newest record's target) it lies in what the call at hand makes code */
 
 struct brink_cfi {
 	__u32 magic;

@@ -302,6 +302,11 @@ static void a21(void)
 	mprotect((void *)start, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
 	memcpy(patch_jump + 1, &distance, 4);
 	mprotect((void *)start, 8192, PROT_READ | PROT_EXEC);
+	/* The server goes on. */
+	for (int i = 0; i < 20; i++) {
+		request(0, 0);
+		usleep(2000);
+	}
 	if (write(session_fds[1], bytes, 72) != 72)
 		_exit(3);
 	ready();
