@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kLongestInstruction = 15;
 constexpr size_t kMaxNotes = 8;
+constexpr size_t kKeepsRoom = 64;   // pages: a smaller cache is used whole
+constexpr double kFreeShare = 0.06;
+constexpr uint64_t kBetweenEvictions = 8;  // misses
 constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
 constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
 
@@ -203,6 +206,7 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
       Publish(slot);
     }
     slots_[slot].missed = true;
+    MakeRoom();
   }
   walk::CodeCache::Stats cached = cache_.stats();
   MutexLock lock(mutex_);
@@ -211,6 +215,13 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
   stats_.instructions = cached.instructions;
   stats_.unsupported = cached.unsupported;
   return lifted.ok() && *lifted > 0;
+}
+
+// Keeps some of the cache free: nothing is evicted for a walk that waits, so what it needs must fit.
+void LiftService::MakeRoom() {
+  ++since_eviction_;
+  if (slots_.size() < kKeepsRoom || cache_.room() >= kFreeShare || since_eviction_ < kBetweenEvictions) return;
+  Evict();
 }
 
 double LiftService::Room() {
@@ -318,6 +329,7 @@ void LiftService::Evict() {
   }
   cache_.Unlink(victims);
   evicted_once_ = true;
+  since_eviction_ = 0;
   // Else what was unlinked waits for the next batch.
   if (tables_.WaitForWalks()) cache_.Reclaim();
   MutexLock lock(mutex_);

@@ -128,6 +128,7 @@ class LiftService {
   uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool may_evict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   void Publish(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   void Evict() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   double Room() ABSL_LOCKS_EXCLUDED(cache_mutex_);
 
   WalkTables& tables_;
@@ -148,6 +149,7 @@ class LiftService {
   std::vector<Page> slots_ ABSL_GUARDED_BY(cache_mutex_);
   std::deque<uint32_t> age_ ABSL_GUARDED_BY(cache_mutex_);  // oldest first
   bool evicted_once_ ABSL_GUARDED_BY(cache_mutex_) = false;
+  uint64_t since_eviction_ ABSL_GUARDED_BY(cache_mutex_) = 0;  // misses
   absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot
 

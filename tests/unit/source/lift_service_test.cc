@@ -147,6 +147,35 @@ TEST_F(LiftServiceTest, TheThreadWorksTheQueueOffAndStops) {
   EXPECT_EQ(service_.stats().pages, 20u);
 }
 
+TEST_F(LiftServiceTest, AWalkThatWaitsIsServedAtOnceAndTheRestIsLeftToTheService) {
+  brink_miss miss = Miss(1, kCode + 64);
+  service_.LiftNow(std::as_bytes(std::span(&miss, 1)));
+  EXPECT_TRUE(tables_.lines.contains(HashOf(miss, 1)));
+  EXPECT_LT(tables_.lines.size(), 64u) << "the rest of the page";
+  EXPECT_EQ(service_.stats().at_once, 1u);
+  service_.Start();
+  for (int i = 0; i < 30'000 && service_.stats().busy_ns == 0; ++i) usleep(1000);
+  service_.Stop();
+  EXPECT_EQ(tables_.lines.size(), 64u);
+}
+
+// 511 pages.
+class BigCache : public LiftServiceTest {
+ protected:
+  BigCache() : LiftServiceTest(512) {}
+};
+
+TEST_F(BigCache, IsNeverQuiteFull) {
+  for (uint32_t i = 0; i < 400; ++i) {
+    brink_miss miss = Miss(i);
+    service_.Handle(miss);
+    brink_miss waiting = Miss(1000 + i);
+    service_.LiftNow(std::as_bytes(std::span(&waiting, 1)));
+    ASSERT_EQ(service_.stats().at_once, i + 1) << "nothing is evicted for a walk that waits";
+  }
+  EXPECT_GE(tables_.waits, 1);
+}
+
 class SmallCache : public LiftServiceTest {
  protected:
   SmallCache() : LiftServiceTest(9) {}
