@@ -2,6 +2,53 @@
 /* Wake-ups and switches: the split of a measured thread's lateness, and who had its CPU. */
 #include "lib/latency.h"
 
+/* The task that the wake-up interrupts in user mode: from here its next branches can be walked. */
+lat_inline void lat_keep_interrupted(struct brink_lat_cpu *cpu, __u64 now)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct brink_lat_regs *kept = &cpu->interrupted;
+	struct pt_regs___lat *regs;
+	__u64 id = bpf_get_current_pid_tgid();
+
+	kept->when = 0;
+	if (!task->mm)
+		return;
+	regs = (void *)bpf_task_pt_regs(task);
+	if ((__s64)BPF_CORE_READ(regs, orig_ax) >= 0)
+		return;
+	kept->reg[0] = BPF_CORE_READ(regs, ax);
+	kept->reg[1] = BPF_CORE_READ(regs, cx);
+	kept->reg[2] = BPF_CORE_READ(regs, dx);
+	kept->reg[3] = BPF_CORE_READ(regs, bx);
+	kept->reg[4] = BPF_CORE_READ(regs, sp);
+	kept->reg[5] = BPF_CORE_READ(regs, bp);
+	kept->reg[6] = BPF_CORE_READ(regs, si);
+	kept->reg[7] = BPF_CORE_READ(regs, di);
+	kept->reg[8] = BPF_CORE_READ(regs, r8);
+	kept->reg[9] = BPF_CORE_READ(regs, r9);
+	kept->reg[10] = BPF_CORE_READ(regs, r10);
+	kept->reg[11] = BPF_CORE_READ(regs, r11);
+	kept->reg[12] = BPF_CORE_READ(regs, r12);
+	kept->reg[13] = BPF_CORE_READ(regs, r13);
+	kept->reg[14] = BPF_CORE_READ(regs, r14);
+	kept->reg[15] = BPF_CORE_READ(regs, r15);
+	kept->ip = BPF_CORE_READ(regs, ip);
+	kept->flags = BPF_CORE_READ(regs, flags);
+	kept->tid = id;
+	kept->tgid = id >> 32;
+	kept->stack_base = (kept->reg[4] - BRINK_LAT_BELOW_SP) & ~63ULL;
+	kept->stack_bytes = sizeof(kept->stack);
+	if (bpf_probe_read_user(kept->stack, sizeof(kept->stack), (void *)kept->stack_base)) {
+		/* Near the stack's end. */
+		kept->stack_bytes = sizeof(kept->stack) / 2;
+		if (bpf_probe_read_user(kept->stack, sizeof(kept->stack) / 2, (void *)kept->stack_base))
+			kept->stack_bytes = 0;
+	}
+	kept->when = now;
+#endif
+}
+
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(lat_sched_waking, struct task_struct *task)
 {
@@ -24,6 +71,8 @@ int BPF_PROG(lat_sched_waking, struct task_struct *task)
 	slot->waking_cpu = bpf_get_smp_processor_id();
 	slot->waker_tid = bpf_get_current_pid_tgid();
 	slot->waking = now;
+	if (slot->waking_in_irq)
+		lat_keep_interrupted(cpu, now);
 	if (now > slot->deadline && now - slot->deadline > slot->limit)
 		lat_capture(ctx, cpu, BRINK_LAT_AT_WAKING, now);
 	return 0;

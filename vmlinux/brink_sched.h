@@ -13,9 +13,13 @@ struct task_struct___lat {
 	int wake_cpu;
 };
 
-/* x86-64: the number of the system call that the thread is in. */
+/* x86-64: user registers; orig_ax is the number of the system call that the thread is in, below 0 in none. */
 struct pt_regs___lat {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long flags;
+	unsigned long sp;
 };
 
 struct work_struct {

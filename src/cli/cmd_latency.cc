@@ -59,10 +59,18 @@ class LatencyCommand : public Command {
     latency::RunHooks hooks;
     Document document;
     std::unique_ptr<latency::BlameSession> blame;
+    std::string no_blame;
     if (outputs_.blame) {
-      ASSIGN_OR_RETURN(blame, StartBlame(config, &hooks));
+      auto started = StartBlame(config, &hooks);
+      // Without rights the numbers are still worth having; what was to happen at a limit is not.
+      bool goes_on = absl::IsPermissionDenied(started.status()) && outputs_.on_threshold.empty() && config.format != Format::kCyclictest;
+      if (!started.ok() && !goes_on) return started.status();
+      if (started.ok()) blame = std::move(*started);
+      else no_blame = Message(started.status()) + "; measured without reasons";
+      if (!no_blame.empty()) std::fprintf(stderr, "WARN: %s\n", no_blame.c_str());
     }
     std::unique_ptr<latency::Trace> trace;
+    if (actions_.wants_trace()) outputs_.trace.marks = true;
     if (outputs_.trace.any()) {
       if (!config.break_value && outputs_.on_threshold.empty()) return InvalidArgument("tracing options need a limit at which the trace stops: -b US");
       ASSIGN_OR_RETURN(trace, latency::Trace::Start(outputs_.trace, TracefsRoot()));
@@ -76,6 +84,7 @@ class LatencyCommand : public Command {
       document.path_diff = DiffPaths(document.spikes, blame->normal_paths());
       for (std::string& notice : blame->Notices()) document.result.notices.push_back(std::move(notice));
     }
+    if (!no_blame.empty()) document.result.notices.push_back(no_blame);
     RETURN_IF_ERROR(Write(config, document));
     if (trace && trace->hit() && outputs_.trace.own_trace) {
       RETURN_IF_ERROR(trace->Save());

@@ -76,7 +76,7 @@ void AddCyclic(Request* r, LatencyOutputs* outputs, std::vector<Option>* options
       {.name = "laptop", .help = "The same, cyclictest's older name.", .set = StoreFlag(&r->laptop)},
       {.name = "latency", .value = Value::kRequired, .meta = "US", .help = "Written to /dev/cpu_dma_latency and held; 0 without it.", .set = StoreInt(&r->dma_latency_us)},
       {.letter = 'F', .name = "fifo", .value = Value::kRequired, .meta = "PATH", .help = "Make a named pipe that hands out status lines.", .set = StoreString(&r->fifo)},
-      {.letter = 'h', .name = "histogram", .value = Value::kRequired, .meta = "US", .help = "Histogram of 0 .. US-1 at the end (with -N: of ns).", .set = StoreHistogram(r, false)},
+      {.letter = 'h', .name = "histogram", .value = Value::kRequired, .meta = "US", .help = "Histogram of 0 .. US-1 at the end; with -N the same buckets, in ns.", .set = StoreHistogram(r, false)},
       {.letter = 'H', .name = "histofall", .value = Value::kRequired, .meta = "US", .help = "The same with a column of sums.", .set = StoreHistogram(r, true)},
       {.name = "histfile", .value = Value::kRequired, .meta = "PATH", .help = "Histogram into this file.", .set = StoreString(&r->histfile)},
       {.letter = 'i', .name = "interval", .value = Value::kRequired, .meta = "US", .help = "Period of the first thread; 1000 without it.", .set = StoreInt(&r->interval_us)},

@@ -9,6 +9,7 @@
 #include "cli/interleave.h"
 #include "cli/options.h"
 #include "latency/busy.h"
+#include "latency/oslat_text.h"
 #include "latency/watch.h"
 
 namespace brink::cli {
@@ -19,12 +20,16 @@ using latency::Document;
 struct Forms {
   std::string format, save, plot, folded;
   uint64_t max_spikes = 10;
+  uint64_t buckets = 32;  // of the form oslat
+  bool zero_omit = false;
   uint64_t fail_above_ns = 0;
 };
 
 void AddForms(Forms* forms, std::vector<Option>* options) {
   std::vector<Option> own = {
-      {.name = "format", .value = Value::kRequired, .meta = "text|json|csv", .group = "Output", .help = "How to print it.", .set = StoreString(&forms->format)},
+      {.name = "format", .value = Value::kRequired, .meta = "NAME", .group = "Output", .help = "text, json, csv; of busy also oslat: as oslat (rt-tests) prints it.", .set = StoreString(&forms->format)},
+      {.name = "buckets", .value = Value::kRequired, .meta = "N", .group = "Output", .help = "Of --format oslat: buckets of 1 us, 4..1024; 32 without it.", .set = StoreUint(&forms->buckets, 4, 1024)},
+      {.name = "zero-omit", .group = "Output", .help = "Of --format oslat: no lines of empty buckets.", .set = StoreFlag(&forms->zero_omit)},
       {.name = "save", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Everything as JSON, for brink latency report.", .set = StoreString(&forms->save)},
       {.name = "plot", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Histogram as FILE.svg, FILE.html or FILE.png.", .set = StoreString(&forms->plot)},
       {.name = "folded", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "Paths of ordinary and of late wake-ups with their numbers, for flamegraph.pl.", .set = StoreString(&forms->folded)},
@@ -32,6 +37,12 @@ void AddForms(Forms* forms, std::vector<Option>* options) {
       {.name = "fail-above", .value = Value::kRequired, .meta = "US", .group = "Output", .help = "Exit with status 4 when anything was above US.", .set = StoreDuration(&forms->fail_above_ns, 1000)},
   };
   for (Option& option : own) options->push_back(std::move(option));
+}
+
+// Before anything is measured: a word that is no form, or not one of this kind of result.
+Status CheckForm(const Forms& forms, bool busy) {
+  if (forms.format.empty() || forms.format == "text" || forms.format == "json" || forms.format == "csv" || (busy && forms.format == "oslat")) return OkStatus();
+  return InvalidArgument("--format: '" + EscapeForTerminal(forms.format) + (forms.format == "oslat" ? "' is of busy" : "' is none of text, json, csv, oslat"));
 }
 
 Status Write(const std::string& path, const std::string& text) {
@@ -43,7 +54,7 @@ StatusOr<int> Print(const Forms& forms, const Document& document) {
   if (forms.format.empty() || forms.format == "text") std::fputs(ResultText(document, forms.max_spikes).c_str(), stdout);
   else if (forms.format == "json") std::fputs(ResultJson(document).c_str(), stdout);
   else if (forms.format == "csv") std::fputs(ResultCsv(document).c_str(), stdout);
-  else return InvalidArgument("--format: '" + EscapeForTerminal(forms.format) + "' is none of text, json, csv");
+  else std::fputs(OslatText(document, forms.buckets, forms.zero_omit).c_str(), stdout);
   if (!forms.save.empty()) RETURN_IF_ERROR(Write(forms.save, ResultJson(document)));
   if (!forms.folded.empty()) RETURN_IF_ERROR(Write(forms.folded, FoldedDiff(document.path_diff)));
   if (!forms.plot.empty()) RETURN_IF_ERROR(WritePlot(document, forms.plot));
@@ -85,6 +96,7 @@ StatusOr<int> RunLatencyReport(const std::vector<std::string>& words) {
   ASSIGN_OR_RETURN(std::string text, ReadFile((*files)[0], 1u << 30));
   auto document = latency::ParseAny(text);
   if (!document.ok()) return FailedPrecondition((*files)[0] + ": " + Message(document.status()));
+  RETURN_IF_ERROR(CheckForm(forms, document->kind == "busy"));
   return Print(forms, *document);
 }
 
@@ -107,6 +119,7 @@ StatusOr<int> RunLatencyWatch(const std::vector<std::string>& words, const std::
   ASSIGN_OR_RETURN(auto rest, Parse(spec, words));
   if (!rest) return kDone;
   if (!rest->empty()) return InvalidArgument("'" + EscapeForTerminal((*rest)[0]) + "' is no option");
+  RETURN_IF_ERROR(CheckForm(forms, false));
   options.duration_ns = static_cast<int64_t>(duration);
   options.limit_ns = static_cast<int64_t>(above);
   options.block_limit_ns = static_cast<int64_t>(block);
@@ -137,6 +150,7 @@ StatusOr<int> RunLatencyBusy(const std::vector<std::string>& words, const std::s
   ASSIGN_OR_RETURN(auto rest, Parse(spec, words));
   if (!rest) return kDone;
   if (!rest->empty()) return InvalidArgument("'" + EscapeForTerminal((*rest)[0]) + "' is no option");
+  RETURN_IF_ERROR(CheckForm(forms, true));
   options.duration_ns = static_cast<int64_t>(duration);
   options.gap_ns = static_cast<int64_t>(gap);
   options.priority = static_cast<int>(priority);

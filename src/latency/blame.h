@@ -41,6 +41,9 @@ struct SpikeReport {
   std::string branches_missing;        // why there are none
   std::string occupant;                // comm of what had the CPU, "" unknown
   std::vector<std::string> previous_branches;  // before the timer interrupt that came before the late one, newest first
+  std::vector<std::string> walked;     // user branches of what was interrupted, from there on, oldest first
+  std::string walked_of;               // "busy (pid 4711)", "" not walked
+  std::string walked_end;              // why the walk ended
   int64_t previous_ns = 0;             // from that interrupt to the wake-up; 0 unknown
 };
 

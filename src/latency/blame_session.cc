@@ -9,6 +9,8 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/fd.h"
+#include "base/strings.h"
 #include "latency/clock.h"
 #include "latency/paths.h"
 
@@ -123,6 +125,9 @@ void BlameSession::Submit(const Wake& wake) {
   parcel->events = count;
   std::memcpy(&parcel->captures[BRINK_LAT_AT_WAKING], &bpf_->cpu(seen.waking_cpu % bpf_->cpus()).capture[BRINK_LAT_AT_WAKING], sizeof parcel->captures[0]);
   std::memcpy(&parcel->captures[BRINK_LAT_AT_SWITCH], &log.capture[BRINK_LAT_AT_SWITCH], sizeof parcel->captures[0]);
+  std::memcpy(&parcel->interrupted, &bpf_->cpu(seen.waking_cpu % bpf_->cpus()).interrupted, sizeof parcel->interrupted);
+  // Another measured thread's wake-up may have come since.
+  if (parcel->interrupted.when != seen.waking) parcel->interrupted.when = 0;
   parcel->state.store(2, std::memory_order_release);
 }
 
@@ -171,6 +176,21 @@ Evidence BlameSession::Complete(const Parcel& parcel) {
   return evidence;
 }
 
+// Walks the code of the task that the wake-up found in user mode; names come from the process while it lives.
+void BlameSession::WalkInterrupted(const Parcel& parcel, const Names& names, SpikeReport* report) {
+  const brink_lat_regs& interrupted = parcel.interrupted;
+  if (!interrupted.when || interrupted.tid == static_cast<uint32_t>(parcel.wake.tid)) return;
+  OccupierWalk walk = walker_.Walk(interrupted);
+  auto comm = ReadFile("/proc/" + std::to_string(interrupted.tid) + "/comm", 64);
+  report->walked_of = absl::StrFormat("%s (pid %d)", comm.ok() ? std::string(Trim(*comm)) : "thread " + std::to_string(interrupted.tid), interrupted.tgid);
+  report->walked_end = walk.ended;
+  auto name = [&](uint64_t address) {
+    std::string text = names.user(interrupted.tgid, address);
+    return text.empty() ? absl::StrFormat("0x%x", address) : text;
+  };
+  for (const BranchEntry& branch : walk.branches) report->walked.push_back(name(branch.from) + " -> " + name(branch.to));
+}
+
 void BlameSession::Tick() {
   throttle_.Read(NowNs(CLOCK_MONOTONIC));
   bool any = false;
@@ -185,6 +205,7 @@ void BlameSession::Tick() {
     throttle_.Read(NowNs(CLOCK_MONOTONIC));
     SpikeReport report = Explain(Complete(parcel), names);
     bool normal = parcel.wake.normal;
+    if (!normal) WalkInterrupted(parcel, names, &report);
     parcel.state.store(0, std::memory_order_release);
     if (normal) {
       if (std::string path = PathOf(report); !path.empty()) ++normal_paths_[path];

@@ -10,6 +10,7 @@
 #include "latency/blame.h"
 #include "latency/blame_bpf.h"
 #include "latency/names.h"
+#include "latency/occupier.h"
 #include "latency/runner.h"
 #include "latency/throttle.h"
 
@@ -65,16 +66,19 @@ class BlameSession {
     uint64_t faults = 0, reclaim_ns = 0;
     brink_lat_event log[BRINK_LAT_EVENTS];
     brink_lat_capture captures[BRINK_LAT_CAPTURES];
+    brink_lat_regs interrupted;
   };
 
   explicit BlameSession(const BlameOptions& options) : options_(options) {}
   Parcel* Claim();
   Evidence Complete(const Parcel& parcel);
+  void WalkInterrupted(const Parcel& parcel, const Names& names, SpikeReport* report);
   void Keep(SpikeReport report);
 
   BlameOptions options_;
   std::unique_ptr<LatencyBpf> bpf_;
   NameFinder names_;
+  OccupierWalker walker_;
   ThrottleHistory throttle_;
   StealHistory steal_;
   std::unique_ptr<Parcel[]> pool_;

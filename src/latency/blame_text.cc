@@ -41,6 +41,10 @@ std::string SpikeText(const SpikeReport& spike) {
   for (const std::string& branch : spike.branches) out += "      " + EscapeForTerminal(branch) + "\n";
   if (!spike.previous_branches.empty()) absl::StrAppendFormat(&out, "  branches before the timer interrupt %.1f us earlier, newest first\n", static_cast<double>(spike.previous_ns) / 1000);
   for (const std::string& branch : spike.previous_branches) out += "      " + EscapeForTerminal(branch) + "\n";
+  if (!spike.walked_of.empty()) {
+    absl::StrAppendFormat(&out, "  user code of %s from where the wake-up interrupted it, walked: %d branches, then %s\n", EscapeForTerminal(spike.walked_of), spike.walked.size(), EscapeForTerminal(spike.walked_end));
+  }
+  for (const std::string& branch : spike.walked) out += "      " + EscapeForTerminal(branch) + "\n";
   if (!spike.branches_missing.empty()) out += "  no branches: " + EscapeForTerminal(spike.branches_missing) + "\n";
   return out;
 }

@@ -91,15 +91,18 @@ class BusyThread {
 
   void Loop() {
     const auto least = static_cast<uint64_t>(static_cast<double>(options_.gap_ns) / ns_per_tick_);
-    uint64_t last = Ticks();
+    uint64_t last = Ticks(), loops = 0;
     while (!stop_->load(std::memory_order_relaxed)) {
       uint64_t now = Ticks();
+      ++loops;
       if (now - last >= least) {
         Gap(static_cast<int64_t>(static_cast<double>(now - last) * ns_per_tick_));
         now = Ticks();  // what counting took is ours
       }
       last = now;
     }
+    result_.loops = loops;
+    result_.counter_mhz = 1000 / ns_per_tick_;
   }
 
   void Gap(int64_t ns) {

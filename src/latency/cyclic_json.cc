@@ -34,7 +34,7 @@ std::string ThreadJson(const ThreadResult& thread, const Result& result, const C
     bool first = true;
     for (size_t i = 0; i < thread.linear.size(); ++i) {
       if (!thread.linear[i]) continue;
-      absl::StrAppendFormat(&out, "%s\n        \"%d\": %d", first ? "" : ",", i, thread.linear[i]);
+      absl::StrAppendFormat(&out, "%s\n        \"%d\": %d", first ? "" : ",", i * static_cast<size_t>(1000 / result.unit_ns), thread.linear[i]);
       first = false;
     }
     out += first ? "      },\n" : "\n      },\n";

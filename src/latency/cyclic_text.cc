@@ -26,7 +26,7 @@ void AppendBuckets(std::string* out, const Result& result, int64_t buckets, bool
     uint64_t sum = 0;
     for (const ThreadResult& thread : result.threads) sum += thread.linear[static_cast<size_t>(bucket)];
     if (!sum && !old_style) continue;
-    absl::StrAppendFormat(out, "%06d ", bucket);
+    absl::StrAppendFormat(out, "%06d ", bucket * 1000 / result.unit_ns);
     for (size_t i = 0; i < result.threads.size(); ++i) {
       absl::StrAppendFormat(out, "%s%06d", i ? "\t" : "", result.threads[i].linear[static_cast<size_t>(bucket)]);
     }
@@ -84,8 +84,9 @@ std::string CursorDown(size_t threads) { return absl::StrFormat("\033[%dB", thre
 
 std::string HistogramText(const Result& result, int64_t buckets, bool with_sum, bool old_style) {
   std::string out = "# Histogram\n";
-  AppendBuckets(&out, result, buckets, with_sum, old_style);
+  // cyclictest has it for one thread too, on some lines.
   const bool sum_column = with_sum && result.threads.size() > 1;
+  AppendBuckets(&out, result, buckets, sum_column, old_style);
   uint64_t total = 0, overflows = 0;
   int64_t max = 0;
   for (const ThreadResult& thread : result.threads) {

@@ -48,7 +48,7 @@ struct ThreadResult {
   double sum_units = 0;            // of truncated display units, as cyclictest adds them
   LogHistogram values;             // ns
   LogHistogram corrected;          // with the samples that could not be taken; filled when missed > 0, see Corrected()
-  std::vector<uint64_t> linear;    // -h: display units 0..n-1
+  std::vector<uint64_t> linear;    // -h: microseconds 0..n-1
   uint64_t overflows = 0;
   std::vector<uint64_t> overflow_cycles;  // first n of them
   std::vector<int64_t> overflow_values_ns;
@@ -59,6 +59,8 @@ struct ThreadResult {
   uint64_t smi = 0;
   std::vector<WorstSample> worst;  // largest first
   std::vector<LogHistogram> parts; // --blame: one for each of kPartNames, or empty
+  uint64_t loops = 0;              // busy: turns of the loop, with and without a gap
+  double counter_mhz = 0;          // busy: of the counter that is read
   std::string refused;             // why the policy asked for was not given
   const LogHistogram& Corrected() const { return missed ? corrected : values; }
 };

@@ -76,6 +76,7 @@ Json ThreadJson(const ThreadResult& thread) {
     for (size_t i = 0; i < thread.parts.size() && i < kPartCount; ++i) parts[kPartNames[i]] = HistogramJson(thread.parts[i]);
     json["parts"] = std::move(parts);
   }
+  if (thread.loops) json["loops"] = thread.loops, json["counter_mhz"] = thread.counter_mhz;
   if (!thread.refused.empty()) json["refused"] = thread.refused;
   return json;
 }
@@ -108,6 +109,8 @@ ThreadResult ReadThread(const Json& json) {
   if (json.contains("parts")) {
     for (const char* name : kPartNames) thread.parts.push_back(ReadHistogram(json.at("parts").at(name)));
   }
+  thread.loops = json.value("loops", uint64_t{0});
+  thread.counter_mhz = json.value("counter_mhz", 0.0);
   thread.sum_units = thread.values.sum() / 1000;
   return thread;
 }
@@ -128,6 +131,7 @@ Json SpikeJson(const SpikeReport& spike) {
   json["occupant"] = spike.occupant.empty() ? Json(nullptr) : Json(spike.occupant);
   json["previous_interrupt_ns"] = spike.previous_ns ? Json(spike.previous_ns) : Json(nullptr);
   json["previous_branches"] = spike.previous_branches;
+  json["walked"] = spike.walked_of.empty() ? Json(nullptr) : Json({{"of", spike.walked_of}, {"branches", spike.walked}, {"ended", spike.walked_end}});
   return json;
 }
 
@@ -156,6 +160,12 @@ SpikeReport ReadSpike(const Json& json) {
   if (json.contains("occupant") && json["occupant"].is_string()) spike.occupant = json["occupant"];
   if (json.contains("previous_interrupt_ns") && json["previous_interrupt_ns"].is_number()) spike.previous_ns = json["previous_interrupt_ns"];
   spike.previous_branches = json.value("previous_branches", std::vector<std::string>{});
+  if (json.contains("walked") && json["walked"].is_object()) {
+    const Json& walked = json["walked"];
+    spike.walked_of = walked.at("of");
+    spike.walked = walked.at("branches").get<std::vector<std::string>>();
+    spike.walked_end = walked.at("ended");
+  }
   return spike;
 }
 

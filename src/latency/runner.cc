@@ -100,7 +100,12 @@ Status Measurement::Prepare() {
   timespec probe;
   if (::clock_gettime(config_.clock, &probe) != 0) return FailedPrecondition("-c: this kernel has no clock " + config_.clock_name);
   if (config_.verbose) std::printf("Max CPUs = %ld\nOnline CPUs = %ld\n", ::sysconf(_SC_NPROCESSORS_CONF), ::sysconf(_SC_NPROCESSORS_ONLN));
-  if (config_.mlock && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) return ErrnoError(errno, "mlockall (raise RLIMIT_MEMLOCK, or run as root)");
+  if (config_.mlock && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+    Status refused = ErrnoError(errno, "mlockall (raise RLIMIT_MEMLOCK, or run as root)");
+    if (config_.format == Format::kCyclictest) return refused;
+    Warn(Message(refused) + "; measured with memory that may be paged out");
+    notices_.push_back(Message(refused) + "; measured with memory that may be paged out");
+  }
   PinSelf(config_.main_cpus);
   std::vector<int> cpus;
   for (const ThreadConfig& thread : config_.threads) cpus.push_back(thread.cpu);

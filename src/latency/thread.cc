@@ -57,6 +57,11 @@ Status MeasuringThread::Start() {
 
 bool MeasuringThread::Kick() {
   if (!started_ || ended_.load(std::memory_order_acquire)) return false;
+  // On a busy machine SCHED_IDLE would not run again soon, to see that it shall end.
+  if (config_.policy == Policy::kIdle) {
+    ::sched_param none = {};
+    ::sched_setscheduler(live_.tid.load(kRelaxed), SCHED_OTHER, &none);
+  }
   ::pthread_kill(thread_, KickSignal());
   return true;
 }
@@ -281,16 +286,18 @@ void MeasuringThread::Sample(int64_t deadline, int64_t now, int64_t shift, int64
   }
   result_.values.Add(ns);
   result_.corrected.AddCorrected(ns, own_.interval_ns);
-  if (config_.histogram) CountLinear(units, ns);
+  if (config_.histogram) CountLinear(ns);
   KeepWorst(ns, now);
   ++result_.cycles;
   live_.cycles.store(result_.cycles, kRelaxed);
   if (config_.loops && result_.cycles >= config_.loops) Finish("loops");
 }
 
-void MeasuringThread::CountLinear(int64_t units, int64_t ns) {
-  if (units >= 0 && units < config_.histogram) {
-    ++result_.linear[static_cast<size_t>(units)];
+// Buckets are microseconds wide, with -N too.
+void MeasuringThread::CountLinear(int64_t ns) {
+  const int64_t us = ns / 1000;
+  if (us >= 0 && us < config_.histogram) {
+    ++result_.linear[static_cast<size_t>(us)];
     return;
   }
   ++result_.overflows;

@@ -117,7 +117,7 @@ class MeasuringThread {
   bool SleepUntil(int64_t deadline);
   void Sample(int64_t deadline, int64_t now, int64_t shift, int64_t smi);
   int64_t NewSmis();
-  void CountLinear(int64_t units, int64_t ns);
+  void CountLinear(int64_t ns);
   void KeepWorst(int64_t ns, int64_t now);
   void Record(int64_t units, int64_t now);
   void Finish(const char* why);

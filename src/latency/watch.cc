@@ -44,6 +44,9 @@ double CpuSeconds() {
   return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+// What explaining may take between two looks at the signals.
+constexpr int64_t kRoundNs = 200'000'000;
+
 class Watch {
  public:
   explicit Watch(const WatchOptions& options) : options_(options) {}
@@ -69,6 +72,7 @@ class Watch {
     while (why.empty()) {
       struct pollfd wait[2] = {{signals.fd(), POLLIN, 0}, {ring_buffer__epoll_fd(ring_), POLLIN, 0}};
       ::poll(wait, 2, 50);
+      round_end_ = NowNs(CLOCK_MONOTONIC) + kRoundNs;
       ring_buffer__consume(ring_);
       int64_t now = NowNs(CLOCK_MONOTONIC);
       if (signals.Next()) why = "signal";
@@ -76,6 +80,7 @@ class Watch {
       else if (!options_.container.empty()) RETURN_IF_ERROR(Choose());
       else if (!options_.all && Gone()) why = "exit";
     }
+    round_end_ = NowNs(CLOCK_MONOTONIC) + kRoundNs;
     ring_buffer__consume(ring_);
     ring_buffer__free(ring_);
     Document document;
@@ -130,6 +135,11 @@ class Watch {
   }
 
   void Take(const brink_lat_spike& spike) {
+    // Finding names takes time; a machine on which everything is late must not keep us from the end.
+    if (NowNs(CLOCK_MONOTONIC) > round_end_) {
+      unexplained_ += spike.kind != BRINK_LAT_SPIKE_NORMAL;
+      return;
+    }
     if (spike.kind == BRINK_LAT_SPIKE_NORMAL) {
       if (std::string path = PathOf(ExplainWake(spike)); !path.empty()) ++normal_paths_[path];
       return;
@@ -189,6 +199,7 @@ class Watch {
     document->spikes = std::move(reports_);
     document->tail_paths = FoldPaths(document->spikes);
     document->path_diff = DiffPaths(document->spikes, normal_paths_);
+    if (unexplained_) document->result.notices.push_back(absl::StrFormat("late wake-ups without a report, because they came too fast: %d", unexplained_));
     if (uint64_t lost = bpf_->lost_spikes()) document->result.notices.push_back(absl::StrFormat("late wake-ups lost because the ring was full: %d", lost));
     return OkStatus();
   }
@@ -200,6 +211,8 @@ class Watch {
   std::vector<std::string> folders_;
   std::vector<SpikeReport> reports_;
   std::map<std::string, uint64_t> normal_paths_;
+  int64_t round_end_ = 0;
+  uint64_t unexplained_ = 0;
 };
 
 }  // namespace

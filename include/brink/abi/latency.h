@@ -100,6 +100,28 @@ BRINK_ABI_FIELD(struct brink_lat_capture, previous_branches, 52, 4);
 BRINK_ABI_FIELD(struct brink_lat_capture, previous_when, 56, 8);
 BRINK_ABI_FIELD(struct brink_lat_capture, kernel_stack, 64, 8 * BRINK_LAT_STACK);
 
+/* User registers of the task that an interrupt found in user mode, and a piece of its stack. x86-64 only. */
+#define BRINK_LAT_USER_STACK 1024
+#define BRINK_LAT_BELOW_SP 256
+struct brink_lat_regs {
+	__u64 when;		/* sched_waking of the measured thread; 0: never */
+	__u32 tid;
+	__u32 tgid;
+	__u64 reg[16];		/* rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15 */
+	__u64 ip;
+	__u64 flags;
+	__u64 stack_base;	/* address of stack[0], below the stack pointer */
+	__u32 stack_bytes;	/* 0: could not be read */
+	__u32 reserved;
+	__u8 stack[BRINK_LAT_USER_STACK];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_lat_regs) == 176 + BRINK_LAT_USER_STACK);
+BRINK_ABI_FIELD(struct brink_lat_regs, reg, 16, 128);
+BRINK_ABI_FIELD(struct brink_lat_regs, ip, 144, 8);
+BRINK_ABI_FIELD(struct brink_lat_regs, stack_base, 160, 8);
+BRINK_ABI_FIELD(struct brink_lat_regs, stack_bytes, 168, 4);
+BRINK_ABI_FIELD(struct brink_lat_regs, stack, 176, BRINK_LAT_USER_STACK);
+
 enum brink_lat_capture_at { BRINK_LAT_AT_WAKING, BRINK_LAT_AT_SWITCH, BRINK_LAT_CAPTURES };
 
 struct brink_lat_cpu {
@@ -117,6 +139,7 @@ struct brink_lat_cpu {
 	__u64 timer_before;
 	__u64 normal_last;	/* watch: when an ordinary wake-up was kept for comparison */
 	struct brink_lat_capture capture[BRINK_LAT_CAPTURES];
+	struct brink_lat_regs interrupted;	/* by the wake-up of a measured thread */
 	struct brink_lat_event events[BRINK_LAT_EVENTS];
 };
 BRINK_ABI_FIELD(struct brink_lat_cpu, head, 0, 8);

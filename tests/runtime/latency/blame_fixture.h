@@ -151,7 +151,7 @@ class Blame : public testing::Test {
 
   // Programs are loaded once a thread of that name exists. Guests under emulation take their time.
   static bool WaitForThread(pid_t pid, const std::string& name) {
-    for (int i = 0; i < 24'000; ++i) {
+    for (int i = 0; i < 120'000; ++i) {
       if (HasThread(pid, name)) return true;
       ::usleep(5000);
     }

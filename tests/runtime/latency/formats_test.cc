@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/strings.h"
+#include "latency/oslat_text.h"
 #include "latency/outputs.h"
 #include "runtime/latency/support.h"
 
@@ -252,6 +254,51 @@ TEST(OwnFormats, JsonMatchesItsSchema) {
   ProcessResult check = testing_support::Run({"/usr/bin/python3", "-c", "import json,jsonschema,sys\njsonschema.validate(json.load(open(sys.argv[2])),json.load(open(sys.argv[1])))",
                                               testing_support::SourceDir() + "/docs/schema/latency.json", dir.File("r")});
   EXPECT_EQ(check.status, 0) << check.err;
+}
+
+// Labels and number of columns of oslat's output.
+std::vector<std::string> OslatLines(const std::string& text) {
+  std::vector<std::string> lines;
+  bool begun = false;
+  for (std::string_view line : Split(text, '\n')) {
+    begun |= line.find("Core:") != line.npos;
+    size_t colon = line.find(':');
+    if (!begun || colon == line.npos) continue;
+    std::string unit = std::string(line.substr(line.rfind('(') == line.npos || line.rfind('(') < colon ? line.size() : line.rfind('(')));
+    size_t columns = 0;
+    for (std::string_view word : Split(line.substr(colon + 1), ' ')) columns += !word.empty() && Trim(word).find_first_not_of("0123456789.") == word.npos && !Trim(word).empty();
+    lines.push_back(std::string(Trim(line.substr(0, colon))) + "|" + unit + "|" + std::to_string(columns));
+  }
+  return lines;
+}
+
+TEST(Busy, PrintsAsOslatDoes) {
+  constexpr const char* kOslat = "/usr/bin/oslat";
+  if (::access(kOslat, X_OK) != 0) GTEST_SKIP() << "needs oslat (package rt-tests)";
+  ProcessResult real = testing_support::Run({kOslat, "-q", "-c", "0", "-D", "1", "-b", "8"});
+  ProcessResult ours = RunBrink({"latency", "busy", "-C", "0", "-D", "1", "--format", "oslat", "--buckets", "8"});
+  ASSERT_EQ(real.status, 0) << real.err;
+  ASSERT_EQ(ours.status, 0) << ours.err;
+  EXPECT_EQ(OslatLines(real.out), OslatLines(ours.out)) << real.out << ours.out;
+  EXPECT_EQ(OslatLines(ours.out).size(), 15u);
+}
+
+TEST(Busy, OslatsBucketsHoldEveryTurnOfTheLoop) {
+  TempDir dir;
+  ASSERT_EQ(RunBrink({"latency", "busy", "-C", "0", "-D", "1", "--save", dir.File("r")}).status, 0);
+  auto document = ParseResultJson(*ReadFile(dir.File("r")));
+  ASSERT_TRUE(document.ok());
+  const ThreadResult& cpu = document->result.threads[0];
+  EXPECT_GT(cpu.loops, cpu.values.total());
+  EXPECT_GT(cpu.counter_mhz, 1);
+  uint64_t sum = 0;
+  for (uint64_t bucket : OslatBuckets(cpu, 16)) sum += bucket;
+  EXPECT_EQ(sum, cpu.loops);
+  // The same from the file.
+  ProcessResult again = RunBrink({"latency", "report", "--format", "oslat", "--zero-omit", dir.File("r")});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("    001 (us):\t " + std::to_string(OslatBuckets(cpu, 32)[0])));
+  EXPECT_EQ(RunBrink({"latency", "watch", "-a", "-D", "1", "--format", "oslat"}).status, 2);
 }
 
 TEST(OwnFormats, FailAboveIsStatusFour) {

@@ -1,5 +1,5 @@
 // Makes late wake-ups of one known cause and says when: `latency_inject KIND COUNT CPU FILE` writes "start end" lines
-// (CLOCK_MONOTONIC, ns), one for each. Kinds: busy softirq irqs-off stopped quota faults reclaim mutex pi-mutex.
+// (CLOCK_MONOTONIC, ns), one for each. Kinds: busy softirq irqs-off stopped quota faults reclaim mutex pi-mutex; loop (until killed).
 // A stretch of which the hypervisor took much is none of that kind, and is made again.
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -106,6 +107,16 @@ void Busy(int count, int cpu, const Log& log) {
   Pin(cpu);
   Fifo(90);
   Repeat(count, log, {}, [] { return Burn(kSpikeNs) < kSpikeNs / 5; });
+}
+
+// Branches of registers only, for ever.
+[[gnu::noinline]] void RegisterLoop() {
+  uint64_t value = 1;
+  while (true) {
+    value = value * 6364136223846793005u + 1442695040888963407u;
+    if (value >> 63) value ^= 0x55;
+    asm volatile("" : "+r"(value));
+  }
 }
 
 void Softirq(int count, int cpu, const Log& log) {
@@ -311,6 +322,12 @@ int main(int argc, char** argv) {
   int count = std::atoi(argv[2]), cpu = std::atoi(argv[3]);
   Log log{std::fopen(argv[4], "w")};
   if (!log.file) Fail(argv[4]);
+  if (kind == "loop") {
+    Pin(cpu);
+    // It shall have the CPU most of the time, whatever else runs.
+    if (::setpriority(PRIO_PROCESS, 0, -20) != 0) Fail("setpriority");
+    RegisterLoop();
+  }
   if (kind == "busy") Busy(count, cpu, log);
   else if (kind == "softirq") Softirq(count, cpu, log);
   else if (kind == "quota" && argc == 6) Quota(count, cpu, log, argv[5]);

@@ -1,9 +1,13 @@
 // One test for each option of cyclictest (docs/latency.md names them): same letter, same meaning. No test judges how
 // long anything took.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +19,7 @@
 
 #include "base/fd.h"
 #include "latency/cpu_set.h"
+#include "runtime/latency/group.h"
 #include "runtime/latency/support.h"
 
 namespace brink::latency {
@@ -187,6 +192,15 @@ TEST(Option, HistofallAddsColumnsEverywhere) {
   EXPECT_EQ(out.overflows[2], out.overflows[0] + out.overflows[1]);
 }
 
+TEST(Option, HistofallOfOneThreadIsTheHistogram) {
+  // cyclictest prints the sum column on bucket lines only.
+  RUN_OR_FAIL(run, {"-H", "1000", "-l", "30"});
+  CyclicOutput out = ParseOf(run);
+  for (const auto& [value, counts] : out.buckets) EXPECT_EQ(counts.size(), 1u) << value;
+  EXPECT_EQ(out.max.size(), 1u);
+  EXPECT_EQ(out.overflows.size(), 1u);
+}
+
 TEST(Option, HistfileHoldsTheHistogram) {
   TempDir dir;
   RUN_OR_FAIL(run, {"-h", "100", "-l", "5", "--histfile=" + dir.File("h")});
@@ -262,6 +276,24 @@ TEST(Option, NsecsPrintsNanoseconds) {
   RUN_OR_FAIL(ns, {"-l", "20", "-N"});
   EXPECT_GT(ParseOf(ns).statuses[0].min, 999);
   EXPECT_NE(ParseOf(ns).statuses[0].max % 1000 + ParseOf(ns).statuses[0].min % 1000 + ParseOf(ns).statuses[0].act % 1000, 0);
+}
+
+TEST(Option, NsecsKeepsTheHistogramsBuckets) {
+  // cyclictest's buckets are 1 ns wide then, and everything overflows.
+  TempDir dir;
+  RUN_OR_FAIL(run, {"-N", "-h", "1000000", "-l", "50", "--json=" + dir.File("j")});
+  CyclicOutput out = ParseOf(run);
+  uint64_t sum = 0;
+  for (const auto& [value, counts] : out.buckets) {
+    EXPECT_EQ(value % 1000, 0) << value;
+    sum += counts[0];
+  }
+  EXPECT_EQ(sum + out.overflows[0], 50u);
+  EXPECT_GT(sum, 0u);
+  auto json = nlohmann::json::parse(*ReadFile(dir.File("j")), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["thread"]["0"]["histogram"].size(), out.buckets.size());
+  EXPECT_TRUE(json["thread"]["0"]["histogram"].contains(std::to_string(out.buckets[0].first)));
 }
 
 TEST(Option, OscopeReducesVerboseOutput) {
@@ -430,6 +462,74 @@ TEST(Option, VerbosePrintsEverySampleOnce) {
   // cyclictest prints the next thread's interval.
   EXPECT_THAT(run.out, HasSubstr("Thread 0 Interval: 1500\n"));
   EXPECT_THAT(run.out, HasSubstr("Max CPUs = "));
+}
+
+// A kernel (a sandbox, here) that refuses to let it sleep: the error is named, not "Success".
+TEST(Bug, ASleepThatFailsNamesItsError) {
+  TempDir dir;
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open(dir.File("err").c_str(), O_WRONLY | O_CREAT, 0600), 2);
+    sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_nanosleep, 0, 2),
+                            // Of the absolute sleeps of measuring threads only.
+                            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIMER_ABSTIME, 1, 0),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)};
+    sock_fprog program = {std::size(filter), filter};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(77);
+    ::execl(BrinkBinary().c_str(), "brink", "latency", "-q", "-l", "3", nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs seccomp filters";
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(*ReadFile(dir.File("err")), HasSubstr("the sleep failed: Operation not permitted"));
+}
+
+class Unprivileged : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0 || ::access("/usr/bin/setpriv", X_OK) != 0) GTEST_SKIP() << "needs root and setpriv, to become nobody";
+    ::chmod(dir_.path().c_str(), 0777);
+    std::filesystem::copy_file(BrinkBinary(), dir_.File("brink"));
+    ::chmod(dir_.File("brink").c_str(), 0755);
+  }
+  ProcessResult AsNobody(std::vector<std::string> args) {
+    std::vector<std::string> words = {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "prlimit", "--memlock=65536", "--rtprio=0", dir_.File("brink"), "latency"};
+    words.insert(words.end(), args.begin(), args.end());
+    return testing_support::Run(words);
+  }
+  TempDir dir_;
+};
+
+TEST_F(Unprivileged, MeasuresWhatItCanAndSaysWhatItCouldNot) {
+  ProcessResult run = AsNobody({"-q", "-l", "10", "-p", "80", "-m", "--blame", "--format", "json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  auto json = nlohmann::json::parse(run.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << run.out;
+  EXPECT_EQ(json["total"]["count"], 10);
+  EXPECT_EQ(json["threads"][0]["policy"], "other");
+  std::string notices = json["notices"].dump();
+  for (const char* part : {"SCHED_FIFO priority 80 was refused: no CAP_SYS_NICE and RLIMIT_RTPRIO is 0", "mlockall", "cpu_dma_latency", "without reasons"}) {
+    EXPECT_THAT(notices, HasSubstr(part));
+    EXPECT_THAT(run.err, HasSubstr(part));
+  }
+}
+
+TEST_F(Unprivileged, CyclictestsFormatEndsAsCyclictestDoesWithTheReason) {
+  ProcessResult run = AsNobody({"-q", "-l", "10", "-p", "80", "--format", "cyclictest"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_THAT(run.err, testing::AllOf(HasSubstr("Unable to change scheduling policy!"), HasSubstr("no CAP_SYS_NICE")));
+}
+
+TEST(Rights, ACpuGroupWithoutRealTimeIsNamed) {
+  Group group("cpu");
+  if (!group.ok() || group.v2() || ::access((group.path() + "/cpu.rt_runtime_us").c_str(), F_OK) != 0) GTEST_SKIP() << "needs cpu.rt_runtime_us (the cpu controller on v1)";
+  ASSERT_TRUE(group.Set("cpu.rt_runtime_us", "0"));
+  ProcessResult run = testing_support::Run({"/bin/sh", "-c", "echo $$ > " + group.path() + "/cgroup.procs; exec " + BrinkBinary() + " latency -q -l 5 -p 80 --format json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("has cpu.rt_runtime_us 0"));
+  EXPECT_THAT(nlohmann::json::parse(run.out, nullptr, false)["notices"].dump(), HasSubstr("cpu.rt_runtime_us 0"));
 }
 
 TEST(Option, HelpUnknownAndQuestionMark) {
