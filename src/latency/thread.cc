@@ -16,7 +16,9 @@
 namespace brink::latency {
 namespace {
 
-int KickSignal() { return SIGRTMIN + 3; }
+// Not of the real-time signals: those queue, and one that is sent again and again to a thread that does not run fills the
+// queue of the whole user.
+int KickSignal() { return SIGURG; }
 
 // Where the clock can be set, its distance from CLOCK_MONOTONIC tells a step from lateness.
 bool CanBeSet(clockid_t clock) { return clock != CLOCK_MONOTONIC; }
