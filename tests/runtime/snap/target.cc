@@ -321,6 +321,7 @@ int RunTarget(const std::string& mode) {
       {"spin", Spin},
       {"handled", Handled},
       {"decide", [] { for (int i = 0; i < 400; ++i) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
+      {"decide-on", [] { alarm(120); while (true) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
       {"linger", Linger},
       {"hello", Hello},
       {"eat", Eat},

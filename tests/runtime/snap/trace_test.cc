@@ -5,6 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 #include "snap_support.h"
 #include "support/features.h"
 
@@ -74,10 +78,16 @@ TEST(SnapTrace, OfARunningProcess) {
   SKIP_UNLESS("source.step");
   pid_t child = fork();
   if (child == 0) {
-    execl(Self().c_str(), "runtime_snap", "--target", "decide", nullptr);
+    execl(Self().c_str(), "runtime_snap", "--target", "decide-on", nullptr);
     _exit(127);
   }
-  usleep(100'000);
+  // The program is there once its name is: before, the child is a copy of this one.
+  const std::string name = "/proc/" + std::to_string(child) + "/cmdline";
+  for (std::string words; words.find("decide-on") == std::string::npos;) {
+    std::ifstream in(name);
+    words.assign(std::istreambuf_iterator<char>(in), {});
+    ASSERT_TRUE(in.is_open());
+  }
   auto result = testing_support::RunBrink({"snap", "--trace-between", Span(), "--source", "step", "--count", "2", "--json", "-p", std::to_string(child)});
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
