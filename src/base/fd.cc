@@ -46,7 +46,10 @@ StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode) {
   if (fd >= 0) return UniqueFd(fd);
   int error = errno;
   if (creates && error == ELOOP) return ErrnoError(ELOOP, path + " is a link that another user made; name the file itself");
-  if ((error == EACCES || error == EPERM) && Foreign() && IsForeign(path, flags)) return Foreign()(path);
+  if ((error == EACCES || error == EPERM) && Foreign()) {
+    if (IsForeign(path, flags)) return Foreign()(path);
+    if ((flags & O_TMPFILE) == O_TMPFILE) return Foreign()(kScratchRequest + path);
+  }
   return ErrnoError(error, path);
 }
 

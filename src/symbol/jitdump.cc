@@ -44,19 +44,22 @@ class Parser {
       size_t at = in.at();
       uint32_t id = in.U32(), size = in.U32();
       uint64_t time = in.U64();
-      if (size < 16 || size - 16 > in.left()) break;
-      Record(id, time, at + 16, in.Bytes(size - 16));
+      if (size < 16) break;
+      // A runtime writes in blocks: of the last record there may be a part only, and the hottest code may be in it.
+      const size_t body = std::min<size_t>(size - 16, in.left());
+      Record(id, time, at + 16, in.Bytes(body), body < size - 16);
     }
     return std::move(dump_);
   }
 
  private:
-  void Record(uint32_t id, uint64_t time, size_t at, std::string_view body) {
+  void Record(uint32_t id, uint64_t time, size_t at, std::string_view body, bool cut) {
     elf::Cursor in(body, little_);
+    if (cut && id != kLoad) return;
     if (id == kLoad) Load(in, time, at);
     else if (id == kMove) Move(in, time);
     else if (id == kDebugInfo) DebugInfo(in);
-    if (!in.ok()) ++dump_.damaged;
+    if (!in.ok() && !cut) ++dump_.damaged;
   }
 
   void Load(elf::Cursor& in, uint64_t time, size_t at) {

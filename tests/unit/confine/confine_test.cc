@@ -135,6 +135,8 @@ TEST_F(ConfineTest, AConfinedProcessReadsAnothersFilesThroughTheBroker) {
     Confinement layers = Confine({.outputs = {}});
     if (!layers.landlock.in_force) return kNotInForce;
     if (open(path.c_str(), O_RDONLY) >= 0) return 1;  // the kernel itself must refuse, or this shows nothing
+    auto scratch = OpenFile("/tmp", O_TMPFILE | O_RDWR);  // where a stream is kept
+    if (!scratch.ok() || write(scratch->get(), "x", 1) != 1) return 3;
     auto content = ReadFile(path);
     return content.ok() && content->find("root:") != std::string::npos ? 0 : 2;
   });

@@ -194,6 +194,22 @@ TEST(JitDump, LinesOfFilesWithoutANameAreDropped) {
   }
 }
 
+// The runtime still writes, or was killed: the last function has its name, not its code.
+TEST(JitDump, OfACutLastRecordTheNameIsKept) {
+  const std::string whole = DumpOfOneFunction("hottest", 0x1002, "a.js");
+  auto cut = ParseJitDump(whole.substr(0, whole.size() - 2));
+  ASSERT_THAT(cut, IsOk());
+  ASSERT_EQ(cut->codes.size(), 1u);
+  EXPECT_EQ(cut->codes[0].name, "hottest");
+  EXPECT_EQ(cut->codes[0].size, 4u);
+  EXPECT_EQ(cut->codes[0].code_offset, 0u);
+  EXPECT_EQ(cut->damaged, 0u);
+  auto in_the_name = ParseJitDump(whole.substr(0, whole.size() - 7));
+  ASSERT_THAT(in_the_name, IsOk());
+  EXPECT_TRUE(in_the_name->codes.empty());
+  EXPECT_EQ(in_the_name->damaged, 0u);
+}
+
 TEST(JitDump, TruncationAndDamageNeverCrash) {
   std::string whole = SampleDump();
   for (size_t size = 0; size < whole.size(); ++size) (void)ParseJitDump(whole.substr(0, size));
