@@ -47,9 +47,15 @@ uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+namespace {
+
+bool Identified(ObjectKind kind) { return kind != ObjectKind::kNone && kind != ObjectKind::kJit && kind != ObjectKind::kVsyscall; }
+
+}  // namespace
+
 std::string KeyOf(const ObjectInfo& object) {
   std::string key = {kKindLetters[static_cast<size_t>(object.kind)], ':'};
-  if (object.kind == ObjectKind::kNone || object.kind == ObjectKind::kJit || object.kind == ObjectKind::kVsyscall) return key;
+  if (!Identified(object.kind)) return key;
   key += object.build_id.empty() ? "=" + object.path : HexEncode(object.build_id);
   return object.kind == ObjectKind::kKernel ? key + "/" + object.reference : key;
 }
@@ -66,6 +72,8 @@ uint32_t Data::Intern(const ObjectInfo& given) {
   constexpr size_t kLeastPadding = 4;
   const size_t last = object.build_id.find_last_not_of('\0');
   if (last != std::string::npos && object.build_id.size() - (last + 1) >= kLeastPadding) object.build_id.resize((last + 4) & ~size_t{3});
+  // What is one object for all hosts has nothing of its own: a path kept for it would be lost in the file.
+  if (!Identified(object.kind)) object = {.kind = object.kind, .build_id = "", .path = "", .reference = ""};
   std::string key = KeyOf(object);
   auto [it, fresh] = index_.try_emplace(key, static_cast<uint32_t>(objects_.size()));
   if (fresh) {
