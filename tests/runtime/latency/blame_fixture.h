@@ -76,11 +76,12 @@ inline Injected ReadInjected(const std::string& file) {
 }
 
 // The explained wake-up that has most to do with the stretch; null where it is the reason of none: most of the lateness
-// must lie within.
+// must lie within. A cycle that never slept has no wake-up to judge: its late predecessor is what the stretch made.
 inline const SpikeReport* SpikeOf(const std::vector<SpikeReport>& spikes, int64_t start, int64_t end) {
   const SpikeReport* most = nullptr;
   int64_t best = 0;
   for (const SpikeReport& spike : spikes) {
+    if (spike.cause == Cause::kLastCycle) continue;
     int64_t within = std::min(spike.now_ns, end) - std::max(spike.deadline_ns, start);
     if (within > best) best = within, most = &spike;
   }
