@@ -29,6 +29,8 @@ class RecordCommand : public Command {
     if (!request.ok()) return FailedBefore(request.status(), with_command);
     if (Status rights = RequireRecordingRights(CapSet::ReadEffective()); !rights.ok()) return FailedBefore(rights, with_command);
     request->spec.session.keep_capabilities = RecordingCapabilities();
+    // A CPU may come while it records.
+    if (PerfNeedsSysAdmin()) request->spec.session.keep_capabilities->push_back(CAP_SYS_ADMIN);
     // Files that come later (rotation, the report) may lie in a folder of another user.
     if (request->spec.file.rotating || !options_.json_path.empty()) request->spec.session.keep_capabilities->push_back(CAP_DAC_OVERRIDE);
     if (!options_.quiet && isatty(STDERR_FILENO)) request->spec.progress = ShowProgress;

@@ -1,15 +1,48 @@
 #include "kernel/privileges.h"
 
-#include <cerrno>
 #include <linux/capability.h>
+#include <sched.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/fd.h"
+#include "kernel/perf_event.h"
 
 namespace brink {
 
 const std::vector<int>& RecordingCapabilities() {
   static const std::vector<int> keep = {CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_IPC_LOCK};
   return keep;
+}
+
+namespace {
+
+bool OpensCpuEvents() {
+  perf_event_attr attr = {};
+  attr.size = sizeof(attr);
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_DUMMY;
+  attr.disabled = 1;
+  UniqueFd fd(RawPerfEventOpen(attr, {.pid = -1, .cpu = std::max(::sched_getcpu(), 0)}));
+  return fd.valid();
+}
+
+bool SetEffective(cap_value_t cap, cap_flag_value_t to) {
+  cap_t caps = ::cap_get_proc();
+  bool set = caps && ::cap_set_flag(caps, CAP_EFFECTIVE, 1, &cap, to) == 0 && ::cap_set_proc(caps) == 0;
+  ::cap_free(caps);
+  return set;
+}
+
+}  // namespace
+
+bool PerfNeedsSysAdmin() {
+  if (!CapSet::ReadEffective().Has(CAP_SYS_ADMIN) || !OpensCpuEvents() || !SetEffective(CAP_SYS_ADMIN, CAP_CLEAR)) return false;
+  const bool opened = OpensCpuEvents();
+  return SetEffective(CAP_SYS_ADMIN, CAP_SET) && !opened;
 }
 
 Status RequireRecordingRights(const CapSet& effective) {

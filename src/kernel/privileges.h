@@ -14,8 +14,13 @@ namespace brink {
 Status DropPrivileges(const std::vector<int>& keep);
 
 // What following a recording needs after everything is loaded and opened: new CPUs' events and map updates, mappings
-// and binaries of the target, kernel symbols. No CAP_SYS_ADMIN.
+// and binaries of the target, kernel symbols. No CAP_SYS_ADMIN, but where PerfNeedsSysAdmin.
 const std::vector<int>& RecordingCapabilities();
+
+// Whether this kernel refuses the events of a whole CPU to CAP_PERFMON alone (Debian's at perf_event_paranoid 3): tried,
+// without CAP_SYS_ADMIN for that moment. False too where this thread could not open them in any case. The calling
+// thread's effective set is as before afterwards.
+bool PerfNeedsSysAdmin();
 
 // PermissionDenied with the exact setcap line where this process can neither load BPF nor open others' events.
 Status RequireRecordingRights(const CapSet& effective);

@@ -275,27 +275,39 @@ bool Session::TargetAlive() const {
   });
 }
 
+Status Session::AddCpu(int cpu) {
+  ASSIGN_OR_RETURN(std::unique_ptr<PerfRing> ring, OpenSideBandRing(cpu, spec_.side_band_pages));
+  const int fd = ring->fd();
+  RETURN_IF_ERROR(drain_->AddPerfRing(std::move(ring)));
+  ring_of_cpu_[cpu] = fd;
+  bool wanted = spec_.target.cpus.empty() || std::find(target_.cpus.begin(), target_.cpus.end(), cpu) != target_.cpus.end();
+  Status opened = wanted && !inherit_ && source_->traits().sampling_events ? events_.OpenCpu(cpu) : OkStatus();
+  if (!opened.ok()) RemoveCpu(cpu);  // whole or not at all: the next tick tries again
+  return opened;
+}
+
+void Session::RemoveCpu(int cpu) {
+  events_.CloseCpu(cpu);
+  drain_->RemovePerfRing(ring_of_cpu_[cpu]);
+  ring_of_cpu_.erase(cpu);
+}
+
 void Session::FollowHotplug() {
   std::vector<int> online = OnlineCpus();
   for (int cpu : online) {
     if (ring_of_cpu_.contains(cpu)) continue;
-    auto ring = OpenSideBandRing(cpu, spec_.side_band_pages);
-    if (!ring.ok()) continue;  // gone again already
-    ring_of_cpu_[cpu] = (*ring)->fd();
-    (void)drain_->AddPerfRing(std::move(*ring));
-    bool wanted = spec_.target.cpus.empty() || std::find(target_.cpus.begin(), target_.cpus.end(), cpu) != target_.cpus.end();
-    if (wanted && !inherit_ && source_->traits().sampling_events) (void)events_.OpenCpu(cpu);
-    notes_.push_back("CPU " + std::to_string(cpu) + " came online");
+    Status added = AddCpu(cpu);
+    if (added.ok()) notes_.push_back("CPU " + std::to_string(cpu) + " came online");
+    // Tried again at each tick, told once.
+    else if (unfollowed_.insert(cpu).second) notes_.push_back("CPU " + std::to_string(cpu) + " came online and could not be recorded at once: " + Message(added));
   }
-  for (auto it = ring_of_cpu_.begin(); it != ring_of_cpu_.end();) {
-    if (std::find(online.begin(), online.end(), it->first) != online.end()) {
-      ++it;
-      continue;
-    }
-    events_.CloseCpu(it->first);
-    drain_->RemovePerfRing(it->second);
-    notes_.push_back("CPU " + std::to_string(it->first) + " went offline");
-    it = ring_of_cpu_.erase(it);
+  std::vector<int> gone;
+  for (const auto& [cpu, ring] : ring_of_cpu_) {
+    if (std::find(online.begin(), online.end(), cpu) == online.end()) gone.push_back(cpu);
+  }
+  for (int cpu : gone) {
+    RemoveCpu(cpu);
+    notes_.push_back("CPU " + std::to_string(cpu) + " went offline");
   }
 }
 

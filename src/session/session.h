@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,8 @@ class Session : private SourceContext, private DrainHandler {
   Status ChooseMode(brink_bpf_config* config);
   Status OpenSideBand();
   Status LoadBpf(const brink_bpf_config& config);
+  Status AddCpu(int cpu);
+  void RemoveCpu(int cpu);
   void FallBackToInherit(const std::string& why);
   SamplingPlan Plan() const;
   Status StartThreads(Consumer& consumer);
@@ -159,6 +162,7 @@ class Session : private SourceContext, private DrainHandler {
   std::unique_ptr<SideBandFilter> filter_;
   std::vector<std::unique_ptr<PerfRing>> first_rings_;  // until the drain has them
   std::map<int, int> ring_of_cpu_;                      // CPU -> fd of its side-band ring
+  std::set<int> unfollowed_;                            // CPUs whose reason has been told
   uint64_t side_band_overflows_ = 0;                    // drain thread
   uint64_t resynced_ = 0;                               // drain thread: overflows already answered
   std::map<pid_t, SavedRecords> before_rotation_;       // drain thread

@@ -51,6 +51,14 @@ TEST(DropPrivileges, AnExecutedProgramGetsNothingBack) {
             0);
 }
 
+TEST(PerfNeedsSysAdmin, LeavesTheRightsAsTheyWere) {
+  const CapSet before = CapSet::ReadEffective();
+  const bool needs = PerfNeedsSysAdmin();
+  EXPECT_EQ(CapSet::ReadEffective(), before);
+  EXPECT_EQ(PerfNeedsSysAdmin(), needs);
+  EXPECT_EQ(InChild([] { return DropPrivileges({}).ok() && !PerfNeedsSysAdmin() ? 0 : 1; }), 0) << "without the right there is nothing to keep";
+}
+
 TEST(DropPrivileges, WorksWithoutAnyRights) {
   EXPECT_EQ(InChild([] { return DropPrivileges({}).ok() && DropPrivileges({CAP_BPF}).ok() && CapSet::ReadEffective().empty() ? 0 : 1; }), 0);
 }

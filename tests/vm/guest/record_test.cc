@@ -120,17 +120,22 @@ TEST(Record, TrueBranchesAreStraightLines) {
   Recording recording = ReadRecording(kFile);
   ASSERT_GT(recording.samples.size(), 50u) << said;
   CodeReader code;
-  size_t pairs = 0, bent = 0;
+  size_t pairs = 0, bent = 0, in_kernel = 0;
   for (const Sample& sample : recording.samples) {
     EXPECT_EQ(sample.tgid, static_cast<uint32_t>(getpid()));
+    // Switched in and not yet back in user space: the records are of whoever had the CPU before. (Intel's driver empties
+    // them at a switch; this module cannot: the hook is not exported.)
+    if (InKernel(sample.ip) && ++in_kernel) continue;
     for (size_t i = 0; i + 1 < sample.stack.size(); i++) {
       // Before a return from the kernel another process may have had the CPU, and its code cannot be read from here.
       if (InKernel(sample.stack[i].from)) break;
       pairs++;
-      bent += !CheckRange(code, sample.stack[i + 1].to, sample.stack[i].from).straight;
+      if (CheckRange(code, sample.stack[i + 1].to, sample.stack[i].from).straight || bent++ >= 5) continue;
+      printf("bent in record %zu of %zu: to %llx .. from %llx (sample at %llx)\n", i, sample.stack.size(), static_cast<unsigned long long>(sample.stack[i + 1].to),
+             static_cast<unsigned long long>(sample.stack[i].from), static_cast<unsigned long long>(sample.ip));
     }
   }
-  printf("%zu samples, %zu pairs\n", recording.samples.size(), pairs);
+  printf("%zu samples, %zu of them in the kernel and left out, %zu pairs\n", recording.samples.size(), in_kernel, pairs);
   EXPECT_GT(pairs, 1000u);
   EXPECT_EQ(bent, 0u);
 }
