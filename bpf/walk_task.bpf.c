@@ -10,7 +10,7 @@ extern int bpf_task_work_schedule_resume(struct task_struct *task, struct bpf_ta
 
 #define WALK_SCHEDULE(task, work, map, callback) bpf_task_work_schedule_resume(task, work, map, callback)
 
-#include "walk/task.h"
+#include "walk/first.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

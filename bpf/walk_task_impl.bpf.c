@@ -7,7 +7,7 @@ extern int bpf_task_work_schedule_resume_impl(struct task_struct *task, struct b
 
 #define WALK_SCHEDULE(task, work, map, callback) bpf_task_work_schedule_resume_impl(task, work, map, callback, (void *)0)
 
-#include "walk/task.h"
+#include "walk/first.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

@@ -61,10 +61,9 @@ WALK_INLINE __u64 walk_switches(const struct task_struct *task)
 	return BPF_CORE_READ(t, nvcsw) + BPF_CORE_READ(t, nivcsw);
 }
 
-/* May the walk wait for help of this kind? */
-WALK_INLINE int walk_assist_open(struct brink_assist_state *a, const struct task_struct *task, enum brink_assist_kind kind, __u64 now)
+/* Waiting time that the CPU has left now. */
+WALK_INLINE __s64 walk_assist_refill(struct brink_assist_state *a, __u64 now)
 {
-	const struct task_struct___switches *t = (const struct task_struct___switches *)task;
 	__u64 gap = now - a->time_ns;
 	__s64 left = a->left_ns;
 
@@ -75,7 +74,28 @@ WALK_INLINE int walk_assist_open(struct brink_assist_state *a, const struct task
 		left = WALK_ASSIST_BURST_NS;
 	a->left_ns = left;
 	a->time_ns = now;
-	if (left <= 0 || (a->debt[kind] >= WALK_ASSIST_DEBT && a->turn++ % WALK_ASSIST_RARELY))
+	return left;
+}
+
+/* Will walk_assist_open say yes a moment later? Who fails often is asked rarely, and is not deferred meanwhile. */
+WALK_INLINE int walk_assist_likely(enum brink_assist_kind kind)
+{
+	struct brink_assist_state *a = walk_assist_of_cpu();
+
+	if (!a || walk_assist_refill(a, bpf_ktime_get_ns()) <= 0)
+		return 0;
+	if (a->debt[kind] < WALK_ASSIST_DEBT || !(a->turn % WALK_ASSIST_RARELY))
+		return 1;
+	a->turn++;
+	return 0;
+}
+
+/* May the walk wait for help of this kind? */
+WALK_INLINE int walk_assist_open(struct brink_assist_state *a, const struct task_struct *task, enum brink_assist_kind kind, __u64 now)
+{
+	const struct task_struct___switches *t = (const struct task_struct___switches *)task;
+
+	if (walk_assist_refill(a, now) <= 0 || (a->debt[kind] >= WALK_ASSIST_DEBT && a->turn++ % WALK_ASSIST_RARELY))
 		return 0;
 	/* A real-time thread is not preempted by the helper. */
 	return BPF_CORE_READ(t, prio) >= 100;
@@ -177,7 +197,9 @@ WALK_GLOBAL int walk_take_vectors(struct brink_walk *w, __u64 state)
 	if (bpf_probe_read_kernel(&has, sizeof(has), (const void *)(area + 512)) ||
 	    bpf_probe_read_kernel(&compact, sizeof(compact), (const void *)(area + 520)))
 		return 1;
-	if (compact ? !(compact >> 63) || (compact & BRINK_XSTATE_LOW) != walk_assist.compact_low : 0)
+	/* Without a form: not compacted, or never saved where the kernel compacts. */
+	if (compact ? !(compact >> 63) || (compact & BRINK_XSTATE_LOW) != walk_assist.compact_low
+		    : walk_assist.vectors != BRINK_VECTORS_EITHER)
 		return 1;
 	avx = compact ? walk_assist.compact[BRINK_XPART_AVX] : walk_assist.standard[BRINK_XPART_AVX];
 	masks = compact ? walk_assist.compact[BRINK_XPART_MASKS] : walk_assist.standard[BRINK_XPART_MASKS];

@@ -39,14 +39,6 @@ WALK_INLINE int walk_taken(struct brink_walk *w, struct brink_walk_out *out, __u
 	return pc ? 0 : walk_translate(w);
 }
 
-/* The target of an indirect branch. */
-WALK_INLINE int walk_indirect(struct brink_walk *w, struct brink_walk_out *out, __u32 si, __u32 type)
-{
-	if (w->reg[si & 31].unk)
-		return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
-	return walk_taken(w, out, w->reg[si & 31].val, 0, type);
-}
-
 WALK_INLINE void walk_remember_return(struct brink_walk *w, __u64 address, __u32 pc)
 {
 	struct brink_walk_ret *r = &w->ret[w->ret_top++ & (BRINK_WALK_RET_STACK - 1)];
@@ -55,22 +47,45 @@ WALK_INLINE void walk_remember_return(struct brink_walk *w, __u64 address, __u32
 	r->uop = pc;
 }
 
-/* CALL, CALLI, RET, JMPI and the other branches. 0: went there; 1: the walk ends; 2: not taken. */
+/* JRCXZ and LOOP: is it taken? 2: unknown. */
+WALK_INLINE __u32 walk_counted(struct brink_walk *w, const struct brink_uop *u, __u32 op)
+{
+	__u32 cond;
+
+	if (w->reg[WALK_RCX].unk << (u->sh & 63))
+		return 2;
+	if (op == BRINK_OP_JRCXZ)
+		return !(w->reg[WALK_RCX].val << (u->sh & 63));
+	cond = u->aux ? walk_cond(w, u->aux == 1 ? 4 : 5) : 1;
+	if (cond == 2)
+		return 2;
+	walk_write(w, WALK_RCX, u->sh, w->reg[WALK_RCX].val - 1, 0);
+	return w->reg[WALK_RCX].val << (u->sh & 63) && cond;
+}
+
+/* All branches. 0: went there; 1: the walk ends; 2: not taken. */
 WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, const struct brink_uop *u, __u32 op)
 {
 	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->imm;
-	__u32 cond, pc = 0;
+	__u32 cond, pc = u->target, type;
 
 	switch (op) {
 	case BRINK_OP_JCC:
 		cond = walk_cond(w, u->aux);
-		if (cond == 1)
-			return walk_taken(w, out, to, u->target, WALK_COND);
-		return cond ? walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION) : 2;
+		if (cond != 1)
+			return cond ? walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION) : 2;
+		type = WALK_COND;
+		break;
 	case BRINK_OP_JMP:
-		return walk_taken(w, out, to, u->target, WALK_JUMP);
+		type = WALK_JUMP;
+		break;
 	case BRINK_OP_JMPI:
-		return walk_indirect(w, out, u->src, WALK_IND);
+		if (w->reg[u->src & 31].unk)
+			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
+		to = w->reg[u->src & 31].val;
+		pc = 0;
+		type = WALK_IND;
+		break;
 	case BRINK_OP_CALL:
 		w->reg[BRINK_WREG_MEM].val = ip + u->len;
 		w->reg[BRINK_WREG_MEM].unk = 0;
@@ -82,7 +97,8 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 		}
 		w->reg[WALK_RSP].val -= 8;
 		walk_remember_return(w, ip + u->len, u->next);
-		return walk_taken(w, out, to, u->target, WALK_CALL);
+		type = WALK_CALL;
+		break;
 	case BRINK_OP_CALLI:
 		if (w->reg[u->src & 31].unk)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
@@ -95,34 +111,31 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 			return 1;
 		w->reg[WALK_RSP].val -= 8;
 		walk_remember_return(w, ip + u->len, u->next);
-		return walk_taken(w, out, to, 0, WALK_IND_CALL);
+		pc = 0;
+		type = WALK_IND_CALL;
+		break;
 	case BRINK_OP_RET:
 		if (w->reg[BRINK_WREG_MEM].unk)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
 		to = w->reg[BRINK_WREG_MEM].val;
 		w->reg[WALK_RSP].val += 8 + (__u64)(__u32)u->imm;
+		pc = 0;
 		if (w->ret_top) {
 			struct brink_walk_ret *r = &w->ret[--w->ret_top & (BRINK_WALK_RET_STACK - 1)];
 
 			if (r->address == to)
 				pc = r->uop;
 		}
-		return walk_taken(w, out, to, pc, WALK_RET);
-	case BRINK_OP_JRCXZ:
-		if (w->reg[WALK_RCX].unk << (u->sh & 63))
-			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
-		return w->reg[WALK_RCX].val << (u->sh & 63) ? 2 : walk_taken(w, out, to, u->target, WALK_COND);
-	default:	/* LOOP */
-		if (w->reg[WALK_RCX].unk << (u->sh & 63))
-			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
-		cond = u->aux ? walk_cond(w, u->aux == 1 ? 4 : 5) : 1;
-		if (cond == 2)
-			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
-		walk_write(w, WALK_RCX, u->sh, w->reg[WALK_RCX].val - 1, 0);
-		if (!(w->reg[WALK_RCX].val << (u->sh & 63)) || !cond)
-			return 2;
-		return walk_taken(w, out, to, u->target, WALK_COND);
+		type = WALK_RET;
+		break;
+	default:	/* JRCXZ, LOOP */
+		cond = walk_counted(w, u, op);
+		if (cond != 1)
+			return cond ? walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION) : 2;
+		type = WALK_COND;
+		break;
 	}
+	return walk_taken(w, out, to, pc, type);
 }
 
 #endif /* BRINK_WALK_BRANCH_H_ */

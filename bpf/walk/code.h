@@ -41,59 +41,97 @@ WALK_INLINE int walk_live_line(struct brink_walk *w, __u64 start)
 	return 0;
 }
 
-/* w->scratch against the lifted bytes. */
-WALK_INLINE int walk_same_line(const struct brink_walk *w, const struct brink_walk_page *p, __u32 offset)
+WALK_INLINE const struct brink_walk_block *walk_block(const struct brink_walk *w, __u32 at)
 {
-	const __u64 *a = (const __u64 *)(p->code + (offset & (BRINK_WALK_PAGE_SIZE - BRINK_WALK_CODE_LINE)));
-	const __u64 *b = (const __u64 *)w->scratch;
-
-	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) | (a[6] ^ b[6]) |
-		 (a[7] ^ b[7]));
+	return (const struct brink_walk_block *)walk_uop(w, at);
 }
 
-/* `p` is the page of the line. */
-WALK_INLINE void walk_mark_valid(struct brink_walk *w, const struct brink_walk_page *p, __u32 line, __u64 start)
+/* w->scratch against the bytes of the line whose first block is `at`. */
+WALK_INLINE int walk_same_line(const struct brink_walk *w, __u32 at)
 {
-	struct brink_walk_valid *v = &w->valid[line & (BRINK_WALK_VALID - 1)];
+	const __u64 *a = (const __u64 *)walk_uop(w, at + 1), *c = (const __u64 *)walk_uop(w, at + 2);
+	const __u64 *b = (const __u64 *)w->scratch;
 
-	v->line = line;
+	return a && c && !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (c[0] ^ b[4]) | (c[1] ^ b[5]) |
+			   (c[2] ^ b[6]) | (c[3] ^ b[7]));
+}
+
+WALK_INLINE struct brink_walk_valid *walk_valid_of(struct brink_walk *w, __u64 start)
+{
+	return &w->valid[(start >> 6 ^ start >> 12) & (BRINK_WALK_VALID - 1)];
+}
+
+/* `line`: the number in the head of the block `at`. */
+WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 at, __u32 line, __u64 start)
+{
+	struct brink_walk_valid *v = walk_valid_of(w, start);
+	struct brink_walk_page *p;
+
+	v->line = at;
 	v->address = start | w->gen;
 	w->validated++;
 	/* Once a page and walk: the mark lies far from the code. */
 	if (!(w->code_pages >> (start >> 12 & 63) & 1)) {
 		w->code_pages |= 1ull << (start >> 12 & 63);
-		if (!p->used)
-			((struct brink_walk_page *)p)->used = 1;
+		p = (struct brink_walk_page *)walk_page(w, line / BRINK_WALK_PAGE_LINES);
+		if (p && !p->used)
+			p->used = 1;
 	}
 }
 
-WALK_INLINE __u32 walk_entry(const struct brink_walk_page *p, __u64 ip)
+WALK_INLINE __u32 walk_bits(__u64 x)
 {
-	__u32 e = p->entry[ip & (BRINK_WALK_PAGE_SIZE - 1)];
-
-	return e ? p->chunk[e / BRINK_WALK_CHUNK & (BRINK_WALK_PAGE_CHUNKS - 1)] + e % BRINK_WALK_CHUNK : 0;
+	x -= x >> 1 & 0x5555555555555555ull;
+	x = (x & 0x3333333333333333ull) + (x >> 2 & 0x3333333333333333ull);
+	return ((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull >> 56;
 }
 
-/* The slot for the line of reg[IP] by what its bytes are now (in w->scratch). Sets w->pc. 0, or 1 with the miss in w. */
-WALK_INLINE int walk_by_content(struct brink_walk *w)
+/* Micro-op at an offset of the line whose first block is `at`. 0: not lifted. */
+WALK_INLINE __u32 walk_entry(const struct brink_walk *w, __u32 at, __u32 offset)
 {
-	__u64 ip = w->reg[BRINK_WREG_IP].val, start = ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1), vpage = ip >> 12;
-	__u32 index = ip >> 6 & 63, slot = walk_xlat_slot(brink_walk_line_hash((const __u64 *)w->scratch, index), ip);
-	const struct brink_walk_page *p = slot ? walk_page(w, slot) : 0;
-	struct brink_walk_tlb *t = &w->tlb[vpage & (BRINK_WALK_XLAT_CACHE - 1)];
-	__u32 pc;
+	__u32 head = BRINK_WALK_FIRST_HEAD, i;
+	const struct brink_walk_block *b;
 
-	if (!p)
+	for (i = 0; i < BRINK_WALK_BLOCKS && at; i++) {
+		b = walk_block(w, at);
+		if (!b)
+			break;
+		if (b->lifted >> (offset & 63) & 1)
+			return at + head + walk_bits(b->lifted & ((1ull << (offset & 63)) - 1));
+		at = b->more;
+		head = BRINK_WALK_MORE_HEAD;
+	}
+	return 0;
+}
+
+/* The code of reg[IP] by what its line's bytes are now (in w->scratch). Sets w->pc. 0, or 1 with the miss in w. */
+WALK_GLOBAL int walk_by_content(struct brink_walk *w)
+{
+	const struct brink_walk_page *p;
+	struct brink_walk_tlb *t;
+	__u32 index, slot, at, pc;
+	__u64 ip, start;
+
+	if (!w)
+		return 1;
+	ip = w->reg[BRINK_WREG_IP].val;
+	start = ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1);
+	index = ip >> 6 & (BRINK_WALK_PAGE_LINES - 1);
+	slot = walk_xlat_slot(brink_walk_line_hash((const __u64 *)w->scratch, index), ip);
+	p = slot ? walk_page(w, slot) : 0;
+	at = p ? p->line[index] : 0;
+	if (!at)
 		return walk_miss(w, BRINK_MISS_PAGE, 0, ip);
-	if (!walk_same_line(w, p, index * BRINK_WALK_CODE_LINE))
+	if (!walk_same_line(w, at))
 		return walk_miss(w, BRINK_MISS_CHANGED, slot, ip);
-	pc = walk_entry(p, ip);
+	pc = walk_entry(w, at, ip);
 	if (!pc)
 		return walk_miss(w, BRINK_MISS_ENTRY, slot, ip);
-	t->vpage = vpage;
+	t = &w->tlb[ip >> 12 & (BRINK_WALK_XLAT_CACHE - 1)];
+	t->vpage = ip >> 12;
 	t->slot = slot;
 	t->gen = w->gen;
-	walk_mark_valid(w, p, slot << 6 | index, start);
+	walk_mark_valid(w, at, slot * BRINK_WALK_PAGE_LINES + index, start);
 	w->pc = pc;
 	return 0;
 }
@@ -103,8 +141,8 @@ WALK_GLOBAL int walk_translate(struct brink_walk *w)
 {
 	const struct brink_walk_page *p;
 	struct brink_walk_tlb *t;
-	__u64 ip;
 	__u32 pc;
+	__u64 ip;
 
 	if (!w)
 		return 1;
@@ -113,7 +151,7 @@ WALK_GLOBAL int walk_translate(struct brink_walk *w)
 	if (t->gen == w->gen && t->vpage == ip >> 12) {
 		/* A guess: the page was found by another line. What is entered is validated all the same. */
 		p = walk_page(w, t->slot);
-		pc = p ? walk_entry(p, ip) : 0;
+		pc = p ? walk_entry(w, p->line[ip >> 6 & (BRINK_WALK_PAGE_LINES - 1)], ip) : 0;
 		if (pc) {
 			w->pc = pc;
 			return 0;
@@ -124,36 +162,37 @@ WALK_GLOBAL int walk_translate(struct brink_walk *w)
 	return walk_by_content(w);
 }
 
-/* Compares one line of live code with the lifted one, once a walk. 0: the same; 1: the walk ends; 2: differs. */
-WALK_INLINE int walk_check_line(struct brink_walk *w, __u32 line, __u64 start)
+/*
+ * Compares one line of live code with the lifted one, whose first block is `at`, once a walk. 0: the same; 1: the walk
+ * ends; 2: differs.
+ */
+WALK_GLOBAL int walk_check_line(struct brink_walk *w, __u32 at, __u64 start)
 {
-	struct brink_walk_valid *v = &w->valid[line & (BRINK_WALK_VALID - 1)];
-	const struct brink_walk_page *p;
-	__u32 offset = (line & 63) * BRINK_WALK_CODE_LINE;
+	const struct brink_walk_valid *v;
+	const struct brink_walk_block *b;
 
-	if (v->line == line && v->address == (start | w->gen))
+	if (!w)
+		return 1;
+	v = walk_valid_of(w, start);
+	if (v->line == at && v->address == (start | w->gen))
 		return 0;
 	if (walk_live_line(w, start))
 		return 1;
-	p = walk_page(w, line >> 6);
-	if (!p || offset != (start & (BRINK_WALK_PAGE_SIZE - 1)) || !walk_same_line(w, p, offset))
+	b = at ? walk_block(w, at) : 0;
+	if (!b || (b->line & (BRINK_WALK_PAGE_LINES - 1)) != (start >> 6 & (BRINK_WALK_PAGE_LINES - 1)) || !walk_same_line(w, at))
 		return 2;
-	walk_mark_valid(w, p, line, start);
+	walk_mark_valid(w, at, b->line, start);
 	return 0;
 }
 
 /* The last instruction of a page runs into the next one: its n bytes there are compared with the page's tail. */
-WALK_INLINE int walk_check_tail(struct brink_walk *w, __u32 line, __u64 start, __u32 n)
+WALK_INLINE int walk_check_tail(struct brink_walk *w, const struct brink_walk_page *p, __u64 start, __u32 n)
 {
-	const struct brink_walk_page *p = walk_page(w, line >> 6);
-	const __u64 *a, *b = (const __u64 *)w->scratch;
+	const __u64 *a = (const __u64 *)p->tail, *b = (const __u64 *)w->scratch;
 	__u64 m0, m1;
 
 	if (walk_live_line(w, start))
 		return 1;
-	if (!p)
-		return 2;
-	a = (const __u64 *)p->tail;
 	m0 = n >= 8 ? ~0ull : (1ull << (8 * n & 63)) - 1;
 	m1 = n > 8 ? (1ull << (8 * (n - 8) & 63)) - 1 : 0;
 	if (((a[0] ^ b[0]) & m0) | ((a[1] ^ b[1]) & m1))
@@ -161,6 +200,25 @@ WALK_INLINE int walk_check_tail(struct brink_walk *w, __u32 line, __u64 start, _
 	w->code_pages |= 1ull << (start >> 12 & 63);
 	w->validated++;
 	return 0;
+}
+
+/* The instruction of reg[IP] runs on into the line at `start`, n bytes of it. As walk_check_line; `at` is its first line. */
+WALK_GLOBAL int walk_check_next(struct brink_walk *w, __u32 at, __u64 start, __u32 n)
+{
+	const struct brink_walk_block *b;
+	const struct brink_walk_page *p;
+	__u32 next;
+
+	if (!w)
+		return 1;
+	b = walk_block(w, at);
+	p = b ? walk_page(w, b->line / BRINK_WALK_PAGE_LINES) : 0;
+	if (!p)
+		return 2;
+	next = (b->line + 1) & (BRINK_WALK_PAGE_LINES - 1);
+	if (!next)
+		return walk_check_tail(w, p, start, n & 15);
+	return walk_check_line(w, p->line[next], start);
 }
 
 /*
@@ -184,14 +242,11 @@ WALK_GLOBAL int walk_enter_line(struct brink_walk *w, const struct brink_uop *u)
 	if (differs)
 		return walk_by_content(w) ? 1 : 2;
 	if (u->line & BRINK_UOP_LINE_CROSSES) {
-		if ((line & 63) == 63)
-			differs = walk_check_tail(w, line, start + 64, ((ip & 63) + u->len - 64) & 15);
-		else
-			differs = walk_check_line(w, line + 1, start + 64);
+		differs = walk_check_next(w, line, start + 64, (ip & 63) + u->len - 64);
 		if (differs == 1)
 			return 1;
 		if (differs)
-			return walk_miss(w, BRINK_MISS_CHANGED, line >> 6, ip);
+			return walk_miss(w, BRINK_MISS_CHANGED, 0, ip);
 	}
 	w->line = u->line;
 	return 0;

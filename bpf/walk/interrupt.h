@@ -17,29 +17,6 @@ struct {
 	__type(value, struct brink_miss);
 } walk_misses SEC(".maps");
 
-/* pt_regs of a perf_event context, at fixed offsets (lib/regs.h says why). */
-WALK_INLINE void walk_take_regs(struct brink_walk *w, void *ctx)
-{
-	w->reg[0].val = brink_ctx_u64(ctx, 80);
-	w->reg[1].val = brink_ctx_u64(ctx, 88);
-	w->reg[2].val = brink_ctx_u64(ctx, 96);
-	w->reg[3].val = brink_ctx_u64(ctx, 40);
-	w->reg[4].val = brink_ctx_u64(ctx, 152);
-	w->reg[5].val = brink_ctx_u64(ctx, 32);
-	w->reg[6].val = brink_ctx_u64(ctx, 104);
-	w->reg[7].val = brink_ctx_u64(ctx, 112);
-	w->reg[8].val = brink_ctx_u64(ctx, 72);
-	w->reg[9].val = brink_ctx_u64(ctx, 64);
-	w->reg[10].val = brink_ctx_u64(ctx, 56);
-	w->reg[11].val = brink_ctx_u64(ctx, 48);
-	w->reg[12].val = brink_ctx_u64(ctx, 24);
-	w->reg[13].val = brink_ctx_u64(ctx, 16);
-	w->reg[14].val = brink_ctx_u64(ctx, 8);
-	w->reg[15].val = brink_ctx_u64(ctx, 0);
-	w->reg[BRINK_WREG_IP].val = brink_ctx_u64(ctx, 128);
-	w->flags = brink_ctx_u64(ctx, 144);
-}
-
 /*
  * Walks the current task from the sample's registers and fills s. 0: emit the sample. 1: throttled, counted, drop it.
  */
@@ -65,6 +42,7 @@ WALK_INLINE int walk_sample(void *ctx, struct brink_sample *s, struct brink_bran
 		return 1;
 	}
 	walk_prepare(w, s->time_ns);
+	walk_warm_up(w);
 	walk_take_regs(w, ctx);
 	walk_go(w, out, task, s->task_start_ns);
 	walk_give(w, out, s, entries, room);

@@ -8,21 +8,21 @@
 
 #include "brink/abi/walk_state.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 65536);	/* set by user space */
-	__type(key, __u32);
-	__type(value, struct brink_uop);
-} walk_uops SEC(".maps");
+/* An array whose size user space sets. */
+#define WALK_ARRAY(name, flags, count, element) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(map_flags, flags); \
+		__uint(max_entries, count); \
+		__type(key, __u32); \
+		__type(value, element); \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 256);	/* set by user space */
-	__type(key, __u32);
-	__type(value, struct brink_walk_page);
-} walk_pages SEC(".maps");
+WALK_ARRAY(walk_uops, BPF_F_MMAPABLE, 65536, struct brink_uop);
+WALK_ARRAY(walk_pages, BPF_F_MMAPABLE, 256, struct brink_walk_page);
+/* One a slot. */
+WALK_ARRAY(walk_state, 0, 1, struct brink_walk);
+WALK_ARRAY(walk_out, 0, 1, struct brink_walk_out);
 
 /* Preallocated: entries are looked up in interrupts. */
 struct {
@@ -38,19 +38,5 @@ struct {
 	__type(key, __u64);
 	__type(value, struct brink_walk_proc);
 } walk_procs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct brink_walk);
-} walk_state SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct brink_walk_out);
-} walk_out SEC(".maps");
 
 #endif /* BRINK_WALK_MAPS_H_ */

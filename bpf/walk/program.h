@@ -94,6 +94,42 @@ WALK_INLINE void walk_bucket_pay(__u64 ns)
 		__sync_fetch_and_add(&b->left_ns, -(__s64)ns);
 }
 
+struct walk_texts {
+	struct brink_walk_text part[BRINK_WALK_TEXTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct walk_texts);
+} walk_texts SEC(".maps");
+
+/* A piece of text that takes longer to read comes from far away, and so do the others. */
+#define WALK_TEXT_NEAR_NS 300
+
+/* Brings the walker's text into the second-level cache, where the sampled program has displaced it (abi/walk.h). */
+static __attribute__((noinline)) int walk_warm_up(struct brink_walk *w)
+{
+	__u32 zero = 0, i, size;
+	const struct walk_texts *texts = bpf_map_lookup_elem(&walk_texts, &zero);
+	__u64 start;
+
+	if (!texts || !w)
+		return 1;
+	start = bpf_ktime_get_ns();
+	for (i = 0; i < BRINK_WALK_TEXTS; i++) {
+		size = texts->part[i].size;
+		if (!size || size > BRINK_WALK_TEXT_BYTES)
+			break;
+		/* Into lines that the walk is about to take: what is in them now counts for nothing. */
+		bpf_probe_read_kernel(w->mem, size, (const void *)texts->part[i].address);
+		if (!i && bpf_ktime_get_ns() - start < WALK_TEXT_NEAR_NS)
+			break;
+	}
+	return 0;
+}
+
 /* What user space knows about the process. 0, or 1 with w->stop set. */
 WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct *task)
 {
@@ -114,22 +150,53 @@ WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct
 	return 0;
 }
 
-/* Walks from the registers in w. */
-WALK_INLINE void walk_go(struct brink_walk *w, struct brink_walk_out *out, const struct task_struct *task, __u64 born_ns)
+/* pt_regs of a perf_event context, at fixed offsets (lib/regs.h says why). */
+WALK_INLINE void walk_take_regs(struct brink_walk *w, void *ctx)
+{
+	w->reg[0].val = brink_ctx_u64(ctx, 80);
+	w->reg[1].val = brink_ctx_u64(ctx, 88);
+	w->reg[2].val = brink_ctx_u64(ctx, 96);
+	w->reg[3].val = brink_ctx_u64(ctx, 40);
+	w->reg[4].val = brink_ctx_u64(ctx, 152);
+	w->reg[5].val = brink_ctx_u64(ctx, 32);
+	w->reg[6].val = brink_ctx_u64(ctx, 104);
+	w->reg[7].val = brink_ctx_u64(ctx, 112);
+	w->reg[8].val = brink_ctx_u64(ctx, 72);
+	w->reg[9].val = brink_ctx_u64(ctx, 64);
+	w->reg[10].val = brink_ctx_u64(ctx, 56);
+	w->reg[11].val = brink_ctx_u64(ctx, 48);
+	w->reg[12].val = brink_ctx_u64(ctx, 24);
+	w->reg[13].val = brink_ctx_u64(ctx, 16);
+	w->reg[14].val = brink_ctx_u64(ctx, 8);
+	w->reg[15].val = brink_ctx_u64(ctx, 0);
+	w->reg[BRINK_WREG_IP].val = brink_ctx_u64(ctx, 128);
+	w->flags = brink_ctx_u64(ctx, 144);
+}
+
+/*
+ * The address space of the registers in w, and what is known about it. 0, or 1 with w->stop set. `born_ns`: when its
+ * process was born.
+ */
+WALK_INLINE int walk_take_space(struct brink_walk *w, const struct task_struct *task, __u64 born_ns)
 {
 	__u32 i;
 
 	for (i = 0; i < 16; i++)
 		w->reg[i].unk = 0;
 	w->asid = walk_asid(task);
-	if (!w->asid) {
-		w->stop = BRINK_STOP_NOT_USER;
-		return;
-	}
+	if (!w->asid)
+		return walk_stop(w, BRINK_STOP_NOT_USER);
 	if (walk_take_process(w, task))
-		return;
+		return 1;
 	walk_take_mappings(w, task->mm, born_ns);
-	walk_run(w, out);
+	return 0;
+}
+
+/* Walks from the registers in w. */
+WALK_INLINE void walk_go(struct brink_walk *w, struct brink_walk_out *out, const struct task_struct *task, __u64 born_ns)
+{
+	if (!walk_take_space(w, task, born_ns))
+		walk_run(w, out);
 }
 
 /* Moves the result into the sample, whose entries hold `room` branches. */
@@ -151,6 +218,12 @@ WALK_INLINE void walk_give(const struct brink_walk *w, const struct brink_walk_o
 		s->nr = nr;
 }
 
+WALK_INLINE void walk_set_deadline(struct brink_walk *w, __u64 now)
+{
+	w->start_ns = now;
+	w->deadline_ns = walk_config.budget_ns ? now + walk_config.budget_ns - walk_config.reserve_ns : 0;
+}
+
 /* Makes w ready for a walk of the sample. The caller then fills in the registers. */
 WALK_INLINE void walk_prepare(struct brink_walk *w, __u64 now)
 {
@@ -161,8 +234,7 @@ WALK_INLINE void walk_prepare(struct brink_walk *w, __u64 now)
 	};
 
 	walk_begin(w, &config);
-	w->start_ns = now;
-	w->deadline_ns = walk_config.budget_ns ? now + walk_config.budget_ns - walk_config.reserve_ns : 0;
+	walk_set_deadline(w, now);
 }
 
 #endif /* BRINK_WALK_PROGRAM_H_ */

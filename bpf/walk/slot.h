@@ -19,6 +19,7 @@ struct walk_slot {
 	__u64 start_ns;
 	__u64 assist_ns; /* waited for user space */
 	__u64 waited_ns; /* of it for vector registers */
+	__u64 tried_ns;	/* taken by the first try; 0: there was none */
 	struct brink_rec_header kick;
 	__u32 chain_nr;
 	__u32 before;	/* branches of the walk without them */
@@ -28,20 +29,8 @@ struct walk_slot {
 	struct brink_sample_scratch record;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct walk_slot);
-} walk_slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);		/* set by user space: slots */
-	__type(key, __u32);
-	__type(value, struct brink_walk_flight);
-} walk_flights SEC(".maps");
+WALK_ARRAY(walk_slots, 0, 1, struct walk_slot);
+WALK_ARRAY(walk_flights, BPF_F_MMAPABLE, 1, struct brink_walk_flight);
 
 const volatile __u32 walk_slot_count = 1;
 

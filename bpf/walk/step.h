@@ -228,7 +228,7 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 			return walk_stop(w, u->aux);
 		if (walk_alu(w, u, op))
 			return 1;
-	} else if (op >= BRINK_OP_JCC && op <= BRINK_OP_RET) {
+	} else if ((op >= BRINK_OP_JCC && op <= BRINK_OP_RET) || (op >= BRINK_OP_JRCXZ && op <= BRINK_OP_LOOP)) {
 		went = walk_branch(w, c->out, u, op);
 		if (went != 2)
 			return went;
@@ -268,10 +268,6 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		walk_write(w, walk_dst(u), 56, cond & 1, cond == 2);
 	} else if (op == BRINK_OP_MOVABS) {
 		walk_result(w, u->dst & 31, 0, (__u32)u->disp | (__u64)(__u32)u->imm << 32);
-	} else if (op >= BRINK_OP_JRCXZ && op <= BRINK_OP_LOOP) {
-		went = walk_branch(w, c->out, u, op);
-		if (went != 2)
-			return went;
 	} else if (op != BRINK_OP_NOP) {
 		if (walk_cold(w, u, op))
 			return 1;

@@ -64,7 +64,14 @@ WALK_INLINE int walk_take_user_regs(struct brink_walk *w, struct task_struct *ta
 struct walk_task_ctx {
 	struct walk_ctx walk;
 	__u64 *epoch;
-	struct walk_slot *slot;
+	struct walk_slot *slot;	/* null: in the sampling event (first.h), where nothing waits */
+};
+
+/* How a walk begins. */
+enum walk_task_how {
+	WALK_FRESH = 0,
+	WALK_WITH_VECTORS = 1,	/* which are saved */
+	WALK_RESUMED = 2,	/* where the first try ended */
 };
 
 /* Its epoch ended meanwhile: whatever the walk knows about code may be gone. */
@@ -151,18 +158,32 @@ static long walk_task_step(__u32 i, void *p)
 
 	if (walk_likely(!walk_step(&c->walk)))
 		return 0;
+	if (!c->slot)
+		return 1;
 	ended = walk_goes_on_after(c);
 	/* The compiler knows that it is 0 or 1, the verifier does not. */
 	WALK_OPAQUE(ended);
 	return ended & 1;
 }
 
-WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out, __u64 *epoch, struct walk_slot *slot)
+/* Sets out, from the registers or where the first try ended. 0: there is something to execute. */
+WALK_INLINE long walk_task_set_out(struct walk_task_ctx *c, __u32 how)
+{
+	struct brink_walk *w = c->walk.w;
+
+	if (how == WALK_RESUMED && w->stop != BRINK_STOP_BUDGET)
+		return walk_goes_on_after(c);
+	if (how == WALK_RESUMED)
+		walk_forget_code(w);
+	return walk_translate(w) && walk_goes_on_after(c);
+}
+
+WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out, __u64 *epoch, struct walk_slot *slot, __u32 how)
 {
 	struct walk_task_ctx c = { .walk = { .w = w, .out = out }, .epoch = epoch, .slot = slot };
 
 	__sync_fetch_and_add(epoch, 1);
-	if (!walk_translate(w) || !walk_goes_on_after(&c)) {
+	if (!walk_task_set_out(&c, how)) {
 		bpf_loop(BRINK_WALK_MAX_STEPS + 1, walk_task_step, &c, 0);
 		if (!w->stop)
 			w->stop = BRINK_STOP_BUDGET;
@@ -171,42 +192,42 @@ WALK_INLINE void walk_task_run(struct brink_walk *w, struct brink_walk_out *out,
 }
 
 /*
- * Makes ready for a walk from the registers with which the thread goes on, with its vector registers if they are `saved`.
- * 0; 1: those registers are not the sample's; 2: the walk has ended.
+ * Makes ready for a walk from the registers with which the thread goes on. 0; 1: those registers are not the sample's;
+ * 2: the walk has ended.
  */
-static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u32 index, __u32 saved)
+static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u32 index, __u32 how)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct brink_sample *s = &slot->record.sample;
 	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
-	__u32 i;
 
 	if (!w)
 		return 1;
+	if (how == WALK_RESUMED) {
+		const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+
+		walk_set_deadline(w, bpf_ktime_get_ns());
+		walk_take_mappings(w, task->mm, s->task_start_ns);
+		return regs->ip != s->ip || regs->sp != slot->sp;
+	}
 	w->faults = 0;
 	w->assists = 0;
 	walk_prepare(w, bpf_ktime_get_ns());
+	if (how == WALK_FRESH)
+		walk_warm_up(w);
 	if (walk_take_user_regs(w, task, s->ip, slot->sp))
 		return 1;
-	for (i = 0; i < 16; i++)
-		w->reg[i].unk = 0;
-	w->asid = walk_asid(task);
-	if (!w->asid) {
-		w->stop = BRINK_STOP_NOT_USER;
+	if (walk_take_space(w, task, s->task_start_ns))
 		return 2;
-	}
-	if (walk_take_process(w, task))
-		return 2;
-	walk_take_mappings(w, task->mm, s->task_start_ns);
-	if (saved)
+	if (how == WALK_WITH_VECTORS)
 		walk_take_vectors(w, walk_fpstate(task));
 	return 0;
 }
 
 /* One walk. 1: the thread's registers are not the sample's. */
-static __attribute__((noinline)) int walk_task_attempt(struct walk_slot *slot, __u32 index, __u32 saved)
+static __attribute__((noinline)) int walk_task_attempt(struct walk_slot *slot, __u32 index, __u32 how)
 {
-	int state = walk_task_ready(slot, index, saved);
+	int state = walk_task_ready(slot, index, how);
 	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
 	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &index);
 	struct brink_walk_flight *flight = bpf_map_lookup_elem(&walk_flights, &index);
@@ -214,7 +235,7 @@ static __attribute__((noinline)) int walk_task_attempt(struct walk_slot *slot, _
 	if (!w || !out || !flight || state == 1)
 		return 1;
 	if (!state)
-		walk_task_run(w, out, &flight->epoch, slot);
+		walk_task_run(w, out, &flight->epoch, slot, how);
 	return 0;
 }
 
@@ -275,14 +296,12 @@ WALK_INLINE void walk_task_finish(struct walk_slot *slot, __u32 chain_nr)
 		s->chain_nr = chain_nr;
 }
 
-/* Puts the sample's chain aside and starts the clocks. Returns 0 unless it is too late. */
-static __attribute__((noinline)) int walk_task_begin(struct walk_slot *slot)
+/* Puts the sample's chain aside: branches come before it. */
+static __attribute__((noinline)) int walk_put_chain_aside(struct walk_slot *slot)
 {
 	struct brink_sample *s = &slot->record.sample;
 	__u32 chain_nr = s->chain_nr;
 
-	slot->start_ns = bpf_ktime_get_ns();
-	slot->assist_ns = 0;
 	WALK_OPAQUE(chain_nr);
 	if (chain_nr > BRINK_MAX_CHAIN)
 		chain_nr = 0;
@@ -290,7 +309,7 @@ static __attribute__((noinline)) int walk_task_begin(struct walk_slot *slot)
 		bpf_probe_read_kernel(slot->chain, chain_nr * sizeof(slot->chain[0]), slot->record.entries);
 	slot->chain_nr = chain_nr;
 	s->chain_nr = 0;
-	return slot->start_ns - s->time_ns > WALK_LATE_START_NS;
+	return 0;
 }
 
 /* Emits what came of it. */
@@ -308,7 +327,7 @@ static __attribute__((noinline)) int walk_task_end(struct walk_slot *slot, __u32
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED)
 		walk_task_miss(w, slot, bpf_get_current_task_btf());
 	now = bpf_ktime_get_ns();
-	s->walk_ns = now - slot->start_ns - slot->assist_ns;
+	s->walk_ns = slot->tried_ns + now - slot->start_ns - slot->assist_ns;
 	walk_bucket_pay(s->walk_ns);
 	if (now - s->time_ns > WALK_LATE_END_NS)
 		return 1;
@@ -317,15 +336,29 @@ static __attribute__((noinline)) int walk_task_end(struct walk_slot *slot, __u32
 	return 0;
 }
 
+/* The walk itself, if the first try has not shown already that it takes vector registers. 1: too late. */
+WALK_INLINE int walk_task_first_attempt(struct walk_slot *slot, __u32 index)
+{
+	const struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
+
+	if (!w)
+		return 1;
+	if (!slot->tried_ns)
+		return walk_task_attempt(slot, index, WALK_FRESH);
+	return walk_lacks_vectors(w) ? 0 : walk_task_attempt(slot, index, WALK_RESUMED);
+}
+
 /* In the thread, on its way back to user space. 1: too late. */
 WALK_INLINE int walk_task_walk(struct walk_slot *slot, __u32 index)
 {
-	if (walk_task_begin(slot) || walk_task_attempt(slot, index, 0))
+	slot->start_ns = bpf_ktime_get_ns();
+	slot->assist_ns = 0;
+	if (slot->start_ns - slot->record.sample.time_ns > WALK_LATE_START_NS || walk_task_first_attempt(slot, index))
 		return 1;
 	if (walk_task_save(slot, index)) {
 		struct brink_walk *w;
 
-		if (walk_task_attempt(slot, index, 1))
+		if (walk_task_attempt(slot, index, WALK_WITH_VECTORS))
 			return 1;
 		w = bpf_map_lookup_elem(&walk_state, &index);
 		if (w)
@@ -342,46 +375,6 @@ static int walk_task_work(struct bpf_map *map, void *key, void *value)
 		brink_count(BRINK_CNT_LATE);
 	walk_release(slot);
 	return 0;
-}
-
-/* In the sampling event: takes down where it hit, and asks for the walk. */
-WALK_INLINE void walk_task_sample(void *ctx)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct walk_bucket *bucket = walk_bucket();
-	int user = brink_ctx_user_mode(ctx);
-	struct walk_slot *slot;
-	struct brink_sample *s;
-
-	if (!brink_sample_wanted(ctx, task, user) || !bucket)
-		return;
-	if (!walk_bucket_open(bucket, bpf_ktime_get_ns())) {
-		brink_count(BRINK_CNT_THROTTLED);
-		return;
-	}
-	slot = walk_claim();
-	if (!slot) {
-		brink_count(BRINK_CNT_RECURSION);
-		return;
-	}
-	s = &slot->record.sample;
-	if (!brink_sample_start(ctx, s, task, user))
-		goto release;
-	walk_under_way(slot, s->time_ns);
-	s->direction = BRINK_DIR_FUTURE;
-	brink_sample_chain(ctx, s);
-	if (s->flags & (BRINK_SAMPLE_KERNEL_IP | BRINK_SAMPLE_COMPAT)) {
-		s->stop = s->flags & BRINK_SAMPLE_COMPAT ? BRINK_STOP_UNSUPPORTED : BRINK_STOP_NOT_USER;
-		brink_sample_emit(s);
-		goto release;
-	}
-	slot->sp = brink_ctx_sp(ctx);
-	slot->switches = walk_switches(task);
-	if (!WALK_SCHEDULE(task, &slot->work, &walk_slots, walk_task_work))
-		return;
-	brink_count(BRINK_CNT_RECURSION);
-release:
-	walk_release(slot);
 }
 
 #endif /* BRINK_WALK_TASK_H_ */

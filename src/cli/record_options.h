@@ -32,7 +32,7 @@ struct RecordOptions {
   bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false, strip_kernel = false;
   std::string call_graph_mode;
 
-  std::string walk_mode = "auto";
+  std::string walk_mode = "auto", walk_wait = "on";
   uint64_t walk_budget_ns = 0, code_cache = 40u << 20;
   double walk_share_percent = 2;
   bool allow_device = false;

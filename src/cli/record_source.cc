@@ -94,7 +94,7 @@ StatusOr<WalkMode> ChooseWalkMode(const RecordOptions& options, const Overrides&
 // Stacks executed in BPF: where there is no branch hardware.
 Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordRequest* request) {
   // What every walk needs; a kernel below the floor lacks one of them, and loading would say so in the verifier's words.
-  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kBpfRingbuf, Feature::kBpfLoop}});
+  FeatureSet features = ProbeFeatures({.overrides = overrides, .only = {Feature::kBpfRingbuf, Feature::kBpfLoop, Feature::kKernelRt}});
   RETURN_IF_ERROR(features.Require(Feature::kBpfRingbuf));
   RETURN_IF_ERROR(features.Require(Feature::kBpfLoop));
   WalkSourceOptions walk;
@@ -107,6 +107,9 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
   walk.cache_bytes = options.code_cache;
   walk.allow_device = options.allow_device;
+  if (options.walk_wait != "on" && options.walk_wait != "off") return InvalidArgument("--walk-wait: expected on or off");
+  walk.assist = options.walk_wait == "on";
+  if (walk.mode == WalkMode::kPreferTask) walk.try_at_once = !features.Has(Feature::kKernelRt);
   ASSIGN_OR_RETURN(request->source, WalkSource::Create(walk));
   return OkStatus();
 }

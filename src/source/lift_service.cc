@@ -188,11 +188,11 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
   {
     PriorityMutexLock lock(cache_mutex_);
     slot = PageFor(asid, address, code, may_evict);
-    lifted = slot ? cache_.Lift(slot, offset, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
-    if (!lifted.ok() && slot && may_evict) {
+    lifted = slot ? cache_.Lift(slot, offset, code, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+    if (absl::IsResourceExhausted(lifted.status()) && slot && may_evict) {
       Evict();
       slot = PageFor(asid, address, code, true);
-      if (slot) lifted = cache_.Lift(slot, offset, ways);
+      if (slot) lifted = cache_.Lift(slot, offset, code, ways);
     }
     if (slot) Publish(slot);
   }
@@ -201,7 +201,7 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
     // Where one walk came through, others come through the functions beside.
     // In a cache that fills up only where it happened twice.
     if (slots_[slot].missed || cache_.room() > 0.5) {
-      auto rest = cache_.LiftRest(slot);
+      auto rest = cache_.LiftRest(slot, code);
       if (!rest.ok()) lifted = rest;
       Publish(slot);
     }
@@ -220,7 +220,7 @@ bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_
 // Keeps some of the cache free: nothing is evicted for a walk that waits, so what it needs must fit.
 void LiftService::MakeRoom() {
   ++since_eviction_;
-  if (slots_.size() < kKeepsRoom || cache_.room() >= kFreeShare || since_eviction_ < kBetweenEvictions) return;
+  if (slots_.size() < kKeepsRoom || (cache_.room() >= kFreeShare && !lines_full_) || since_eviction_ < kBetweenEvictions) return;
   Evict();
 }
 
@@ -283,14 +283,14 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
 // Makes every line that has lifted instructions findable by its bytes. Lines of equal content belong to whoever came
 // last: the walker recovers from a wrong guess at the next line.
 void LiftService::Publish(uint32_t slot) {
-  const brink_walk_page& page = pages_[slot];
   Page& known = slots_[slot];
   for (uint32_t line = 0; line < kLinesPerPage; ++line) {
     if (known.lines >> line & 1) continue;
-    const uint16_t* entries = page.entry + line * BRINK_WALK_CODE_LINE;
-    if (std::all_of(entries, entries + BRINK_WALK_CODE_LINE, [](uint16_t e) { return e == 0; })) continue;
-    uint64_t hash = LineHash(page.code + line * BRINK_WALK_CODE_LINE, line);
+    const std::span<const uint8_t> code = cache_.LineCode(slot, line);
+    if (code.empty()) continue;
+    uint64_t hash = LineHash(code.data(), line);
     if (!tables_.PutLine(hash, slot)) {
+      lines_full_ = true;
       MutexLock lock(mutex_);
       ++stats_.cache_full;
       return;
@@ -317,7 +317,7 @@ void LiftService::Evict() {
     Page& page = slots_[slot];
     for (uint32_t line = 0; line < kLinesPerPage; ++line) {
       if (!(page.lines >> line & 1)) continue;
-      uint64_t hash = LineHash(pages_[slot].code + line * BRINK_WALK_CODE_LINE, line);
+      uint64_t hash = LineHash(cache_.LineCode(slot, line).data(), line);
       auto owner = line_owner_.find(hash);
       if (owner == line_owner_.end() || owner->second != slot) continue;
       tables_.RemoveLine(hash);
@@ -329,6 +329,7 @@ void LiftService::Evict() {
   }
   cache_.Unlink(victims);
   evicted_once_ = true;
+  lines_full_ = false;
   since_eviction_ = 0;
   // Else what was unlinked waits for the next batch.
   if (tables_.WaitForWalks()) cache_.Reclaim();

@@ -77,7 +77,8 @@ brink_walk_assist WalkAssist::Configuration() {
     compact += a;
   }
   config.compact_low = enabled;
-  config.vectors = 1;
+  const bool compacts = __get_cpuid_count(0xd, 1, &a, &b, &c, &d) && (a & 8);
+  config.vectors = compacts ? BRINK_VECTORS_COMPACT : BRINK_VECTORS_EITHER;
 #endif
   return config;
 }

@@ -17,6 +17,7 @@
 
 #include "brink/abi/session.h"
 #include "brink/abi/walk_state.h"
+#include "source/walk_text.h"
 #include "session/core.h"
 #include "walk.skel.h"
 #include "walk_scalar.skel.h"
@@ -26,10 +27,9 @@
 namespace brink {
 namespace {
 
-// Shares of the code cache: a page costs 12.6 KB beside some 700 micro-ops of 32 bytes in hot code.
-constexpr double kPageShare = 0.36;
-// Lines of a page that hold lifted code, at the most in the mean.
-constexpr uint32_t kLinesPerPage = 44;
+// Of the code cache: a page that walks come through takes 8 KB of micro-ops or more, and one of its lines half a KB
+// in the mean (an entry of the table that finds lines costs 64 bytes beside).
+constexpr uint64_t kBytesPerPage = 8192, kBytesPerLine = 448;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
@@ -162,12 +162,12 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   if (cpus <= 0) return ErrnoError(-cpus, "count CPUs");
   bool deferred = bpf_object__find_map_by_name(object_, "walk_slots") != nullptr;
   uint32_t slots = static_cast<uint32_t>(cpus) * (deferred ? kSlotsPerCpu : 1) + (deferred ? kMoreSlots : 0);
-  uint64_t page_bytes = static_cast<uint64_t>(static_cast<double>(options_.cache_bytes) * kPageShare);
-  uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(page_bytes / sizeof(brink_walk_page), 64, 1 << 20));
-  uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>((options_.cache_bytes - page_bytes) / sizeof(brink_uop), 16384, 1 << 26));
+  uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / kBytesPerPage, 64, 1 << 20));
+  uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / sizeof(brink_uop), 16384, 1 << 26));
+  uint32_t lines = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / kBytesPerLine, 4096, 1 << 24));
   const std::pair<const char*, uint32_t> sizes[] = {{"walk_pages", pages},
                                                     {"walk_uops", uops},
-                                                    {"walk_xlat", pages * kLinesPerPage},
+                                                    {"walk_xlat", lines},
                                                     {"walk_state", slots},
                                                     {"walk_out", slots},
                                                     {"walk_slots", slots},
@@ -181,6 +181,11 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
     const brink_walk_assist assist = options_.assist && WalkAssist::Permitted() ? WalkAssist::Configuration() : brink_walk_assist{};
     RETURN_IF_ERROR(SetRodata(object_, "walk_assist", &assist, sizeof assist));
     assisted_ = assist.lift;
+    const bool tried = options_.try_at_once && options_.depth <= BRINK_WALK_IRQ_DEPTH;
+    const uint64_t budget = options_.budget_ns ? options_.budget_ns : kWalkTaskDefaultBudgetNs;
+    const uint32_t at_once = static_cast<uint32_t>(std::min(budget, kWalkTryBudgetNs));
+    const uint32_t try_ns = tried ? at_once - std::min(at_once / 4, kReserveNs / 2) : 0;
+    RETURN_IF_ERROR(SetRodata(object_, "walk_first_ns", &try_ns, sizeof try_ns));
   }
   brink_walk_config config{};
   config.depth = options_.depth;
@@ -198,7 +203,19 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));
   if (options_.object.configure) RETURN_IF_ERROR(options_.object.configure(object_));
   if (int error = bpf_object__load(object_)) return BpfLoadError(-error, "load the walker");
+  TellTexts();
   return OkStatus();
+}
+
+// The walker learns where its own text lies; where the kernel does not say, it does without.
+void WalkSource::TellTexts() {
+  const bpf_map* map = bpf_object__find_map_by_name(object_, "walk_texts");
+  const bpf_program* walker = program();
+  if (!map || !walker) return;
+  std::vector<brink_walk_text> texts = WalkTexts(walker);
+  texts.resize(BRINK_WALK_TEXTS);
+  const uint32_t zero = 0;
+  bpf_map_update_elem(bpf_map__fd(map), &zero, texts.data(), BPF_ANY);
 }
 
 Status WalkSource::LoadInterrupt(SourceContext& context) {

@@ -40,6 +40,9 @@ struct WalkSourceOptions {
   bool allow_device = false;
   WalkObject object;  // elf set: instead of the walk source's own
   bool assist = true;  // task mode: walks may wait for code, and for their vector registers (walk_assist.h)
+  // Task mode, up to BRINK_WALK_IRQ_DEPTH branches: tried in the sampling event first, deferred only if it could get
+  // further. Not on PREEMPT_RT.
+  bool try_at_once = false;
   bool goes_on = false;  // the sampling events deliver their own signal or record besides (tests stop threads that way)
 };
 
@@ -47,6 +50,7 @@ inline constexpr uint32_t kWalkDefaultDepth = 32;
 // What record asks for by itself up to this many samples a second: about the same time, and truer edges (docs/walk.md).
 inline constexpr uint32_t kWalkDeepDepth = 128, kWalkDeepUpToHz = 250;
 inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
+inline constexpr uint64_t kWalkTryBudgetNs = 40'000;
 inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;
 
 class WalkSource : public StackSource {
@@ -80,6 +84,7 @@ class WalkSource : public StackSource {
 
   // Opens, configures, shares and loads one form of the walker.
   Status LoadObject(SourceContext& context, const void* elf, size_t size);
+  void TellTexts();
   Status LoadTask(SourceContext& context);
   Status LoadInterrupt(SourceContext& context);
   bool may_be_task() const { return options_.mode != WalkMode::kInterrupt; }

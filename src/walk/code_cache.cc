@@ -1,21 +1,25 @@
 #include "walk/code_cache.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include <absl/strings/str_cat.h>
 
 #include "base/check.h"
+#include "walk/hash.h"
 #include "walk/ops.h"
 
 namespace brink::walk {
 namespace {
 
-// The walker reads these fields with plain 32-bit or 16-bit loads at any moment.
+// The walker reads these fields with plain 32-bit loads at any moment.
 template <typename T>
 void Publish(T* field, T value) {
   __atomic_store_n(field, value, __ATOMIC_RELEASE);
 }
+
+constexpr size_t kLongestInstruction = 15;
 
 }  // namespace
 
@@ -33,13 +37,13 @@ StatusOr<uint32_t> CodeCache::AddPage(const PageKey& key, std::span<const uint8_
   free_slots_.pop_back();
   brink_walk_page& page = pages_[slot];
   std::memset(&page, 0, sizeof page);
-  std::memcpy(page.code, code.data(), BRINK_WALK_PAGE_SIZE);
   Slot& s = slots_[slot];
   s = Slot{};
   s.key = key;
   s.used = true;
   s.has_tail = code.size() >= BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL;
   if (s.has_tail) std::memcpy(page.tail, code.data() + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
+  for (uint64_t seed : {0, 1}) s.content[seed] = brink_walk_bytes_hash(code.data(), BRINK_WALK_PAGE_SIZE, seed + 1);
   s.done.assign(BRINK_WALK_PAGE_SIZE, false);
   if (key.object != 0) by_key_[key] = slot;
   ++stats_.pages;
@@ -59,35 +63,50 @@ uint32_t CodeCache::Find(const PageKey& key) const {
 
 bool CodeCache::SameCode(uint32_t slot, std::span<const uint8_t> code) const {
   if (slot >= slots_.size() || !slots_[slot].used || code.size() < BRINK_WALK_PAGE_SIZE) return false;
-  if (std::memcmp(pages_[slot].code, code.data(), BRINK_WALK_PAGE_SIZE) != 0) return false;
+  for (uint64_t seed : {0, 1}) {
+    if (slots_[slot].content[seed] != brink_walk_bytes_hash(code.data(), BRINK_WALK_PAGE_SIZE, seed + 1)) return false;
+  }
   if (!slots_[slot].has_tail || code.size() < BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL) return true;
   // The head of the next page matters only as far as one instruction reaches.
-  return std::memcmp(pages_[slot].tail, code.data() + BRINK_WALK_PAGE_SIZE, 15) == 0;
+  return std::memcmp(pages_[slot].tail, code.data() + BRINK_WALK_PAGE_SIZE, kLongestInstruction) == 0;
 }
 
 bool CodeCache::IsLifted(uint32_t slot, uint16_t offset) const {
-  return slot < slots_.size() && slots_[slot].used && offset < BRINK_WALK_PAGE_SIZE && pages_[slot].entry[offset] != 0;
+  return slot < slots_.size() && slots_[slot].used && offset < BRINK_WALK_PAGE_SIZE && IndexOf(slot, offset) != 0;
 }
 
+brink_walk_block& CodeCache::BlockAt(uint32_t at) const { return reinterpret_cast<brink_walk_block&>(uops_[at]); }
+
+std::span<const uint8_t> CodeCache::LineCode(uint32_t slot, uint32_t line) const {
+  const uint32_t at = slot < pages_.size() && line < BRINK_WALK_PAGE_LINES ? pages_[slot].line[line] : 0;
+  if (at == 0) return {};
+  return {reinterpret_cast<const uint8_t*>(&uops_[at + 1]), BRINK_WALK_CODE_LINE};
+}
+
+// As the walker finds it (walk_entry in bpf/walk/code.h).
 uint32_t CodeCache::IndexOf(uint32_t slot, int64_t offset) const {
-  const uint16_t entry = pages_[slot].entry[offset];
-  return entry ? pages_[slot].chunk[entry / BRINK_WALK_CHUNK] + entry % BRINK_WALK_CHUNK : 0;
+  const uint64_t bit = uint64_t{1} << (offset % BRINK_WALK_CODE_LINE);
+  uint32_t head = BRINK_WALK_FIRST_HEAD;
+  for (uint32_t at = pages_[slot].line[offset / BRINK_WALK_CODE_LINE]; at != 0; at = BlockAt(at).more, head = BRINK_WALK_MORE_HEAD) {
+    const uint64_t lifted = BlockAt(at).lifted;
+    if (lifted & bit) return at + head + static_cast<uint32_t>(std::popcount(lifted & (bit - 1)));
+  }
+  return 0;
 }
 
-StatusOr<uint32_t> CodeCache::Allocate(uint32_t slot, uint16_t* entry) {
+uint32_t CodeCache::Allocate(uint32_t slot, uint32_t units) {
   Slot& s = slots_[slot];
-  if (s.chunks.empty() || s.filled == BRINK_WALK_CHUNK) {
-    // 4,096 offsets and one unused entry: the last offset of an entirely odd page may not fit.
-    if (s.chunks.size() == BRINK_WALK_PAGE_CHUNKS || free_chunks_.empty()) return ResourceExhausted("code cache: no free micro-ops");
-    const uint32_t chunk = free_chunks_.back();
+  auto fits = std::find_if(s.chunks.begin(), s.chunks.end(), [&](const Chunk& c) { return c.filled + units <= BRINK_WALK_CHUNK; });
+  if (fits == s.chunks.end()) {
+    if (free_chunks_.empty()) return 0;
+    s.chunks.push_back({.at = free_chunks_.back(), .filled = 0});
     free_chunks_.pop_back();
-    s.filled = s.chunks.empty() ? 1 : 0;  // entry 0 of a page means "not lifted"
-    pages_[slot].chunk[s.chunks.size()] = chunk;
-    s.chunks.push_back(chunk);
     ++stats_.chunks;
+    fits = s.chunks.end() - 1;
   }
-  *entry = static_cast<uint16_t>((s.chunks.size() - 1) * BRINK_WALK_CHUNK + s.filled);
-  return s.chunks.back() + s.filled++;
+  const uint32_t at = fits->at + fits->filled;
+  fits->filled += units;
+  return at;
 }
 
 namespace {
@@ -106,56 +125,100 @@ void CollectWaysOut(const std::vector<Insn>& lifted, std::vector<WayOut>* ways) 
 
 }  // namespace
 
-std::span<const uint8_t> CodeCache::CodeOf(uint32_t slot) const {
-  static_assert(offsetof(brink_walk_page, tail) == offsetof(brink_walk_page, code) + BRINK_WALK_PAGE_SIZE);
-  return {reinterpret_cast<const uint8_t*>(&pages_[slot]) + offsetof(brink_walk_page, code),
-          BRINK_WALK_PAGE_SIZE + (slots_[slot].has_tail ? size_t{BRINK_WALK_TAIL} : 0)};
+std::span<const uint8_t> CodeCache::Usable(uint32_t slot, std::span<const uint8_t> code) {
+  Slot& s = slots_[slot];
+  if (code.size() < BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL) return code.first(BRINK_WALK_PAGE_SIZE);
+  const uint8_t* tail = code.data() + BRINK_WALK_PAGE_SIZE;
+  // Nothing that crosses the end is lifted yet, so nobody looks at the tail.
+  if (!s.has_tail) std::memcpy(pages_[slot].tail, tail, BRINK_WALK_TAIL);
+  s.has_tail = true;
+  const bool same = std::memcmp(pages_[slot].tail, tail, kLongestInstruction) == 0;
+  return code.first(same ? BRINK_WALK_PAGE_SIZE + kLongestInstruction : BRINK_WALK_PAGE_SIZE);
 }
 
-StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out) {
-  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE) return InvalidArgument("no such code page");
-  std::vector<Insn> lifted = lifter_.Page(CodeOf(slot), offset, slots_[slot].done);
+StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out) {
+  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE || code.size() < BRINK_WALK_PAGE_SIZE) {
+    return InvalidArgument("no such code page");
+  }
+  const std::span<const uint8_t> usable = Usable(slot, code);
+  std::vector<Insn> lifted = lifter_.Page(usable, offset, slots_[slot].done);
   if (ways_out) CollectWaysOut(lifted, ways_out);
-  return Place(slot, std::move(lifted));
+  return Place(slot, usable, std::move(lifted));
 }
 
-StatusOr<uint32_t> CodeCache::LiftRest(uint32_t slot) {
-  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used) return InvalidArgument("no such code page");
+StatusOr<uint32_t> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code) {
+  if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || code.size() < BRINK_WALK_PAGE_SIZE) return InvalidArgument("no such code page");
   Slot& s = slots_[slot];
   if (s.swept) return 0u;
   s.swept = true;
-  return Place(slot, lifter_.Sweep(CodeOf(slot), s.done));
+  const std::span<const uint8_t> usable = Usable(slot, code);
+  return Place(slot, usable, lifter_.Sweep(usable, s.done));
+}
+
+Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,
+                          std::vector<uint32_t>* placed) {
+  __u32* from = &pages_[slot].line[line];
+  uint32_t first = *from, blocks = 0;
+  if (first != 0 && std::memcmp(&uops_[first + 1], bytes.data(), BRINK_WALK_CODE_LINE) != 0) return FailedPrecondition("code page has other bytes");
+  for (uint32_t at = *from; at != 0; at = BlockAt(at).more, ++blocks) from = &BlockAt(at).more;
+  while (first == 0 || !insns.empty()) {
+    const uint32_t head = first == 0 ? BRINK_WALK_FIRST_HEAD : BRINK_WALK_MORE_HEAD;
+    const std::span<Insn> here = insns.first(std::min<size_t>(insns.size(), BRINK_WALK_CHUNK - head));
+    insns = insns.subspan(here.size());
+    if (++blocks > BRINK_WALK_BLOCKS) return FailedPrecondition("code line is in too many pieces");
+    const uint32_t at = Allocate(slot, head + static_cast<uint32_t>(here.size()));
+    if (at == 0) return ResourceExhausted("code cache: no free micro-ops");
+    if (first == 0) {
+      first = at;
+      std::memcpy(&uops_[at + 1], bytes.data(), BRINK_WALK_CODE_LINE);
+    }
+    brink_walk_block block{};
+    block.line = slot * BRINK_WALK_PAGE_LINES + line;
+    for (size_t i = 0; i < here.size(); ++i) {
+      Insn& insn = here[i];
+      block.lifted |= uint64_t{1} << (insn.offset % BRINK_WALK_CODE_LINE);
+      insn.uop.line = first;
+      if (insn.offset % BRINK_WALK_CODE_LINE + insn.uop.len > BRINK_WALK_CODE_LINE) insn.uop.line |= BRINK_UOP_LINE_CROSSES;
+      uops_[at + head + i] = insn.uop;
+      placed->push_back(at + head + static_cast<uint32_t>(i));
+      if (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED) ++stats_.unsupported;
+    }
+    BlockAt(at) = block;
+    fresh->push_back({.from = from, .at = at});
+    from = &BlockAt(at).more;
+  }
+  return OkStatus();
 }
 
 // Gives instructions of a page micro-ops and makes them findable.
-StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::vector<Insn> lifted) {
+StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted) {
   if (lifted.empty()) return 0u;
-  Slot& s = slots_[slot];
-  brink_walk_page& page = pages_[slot];
-  // In address order, so that a straight run is straight in memory too.
   std::sort(lifted.begin(), lifted.end(), [](const Insn& a, const Insn& b) { return a.offset < b.offset; });
-  std::vector<std::pair<uint32_t, uint16_t>> placed;
+  std::vector<uint32_t> placed;
   placed.reserve(lifted.size());
-  for (Insn& insn : lifted) {
-    uint16_t entry;
-    auto index = Allocate(slot, &entry);
-    if (!index.ok()) {
-      // What has no place is not lifted; edges to it go through the translation and end as a miss.
-      for (size_t i = placed.size(); i < lifted.size(); ++i) s.done[lifted[i].offset] = false;
-      if (placed.empty()) return index.status();
-      lifted.resize(placed.size());
-      break;
+  std::vector<Fresh> fresh;
+  auto bytes = [&](uint32_t line) { return code.subspan(line * BRINK_WALK_CODE_LINE, BRINK_WALK_CODE_LINE); };
+  auto line_of = [](const Insn& insn) { return insn.offset / uint32_t{BRINK_WALK_CODE_LINE}; };
+  Status fits = OkStatus();
+  for (size_t begin = 0, end; begin < lifted.size() && fits.ok(); begin = end) {
+    const uint32_t line = line_of(lifted[begin]);
+    for (end = begin; end < lifted.size() && line_of(lifted[end]) == line; ++end) {
     }
-    insn.uop.line = slot * 64 + insn.offset / BRINK_WALK_CODE_LINE;
-    if (insn.offset % BRINK_WALK_CODE_LINE + insn.uop.len > BRINK_WALK_CODE_LINE) insn.uop.line |= BRINK_UOP_LINE_CROSSES;
-    uops_[*index] = insn.uop;
-    placed.emplace_back(*index, entry);
-    if (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED) ++stats_.unsupported;
+    const std::span<Insn> here = std::span(lifted).subspan(begin, end - begin);
+    fits = PlaceLine(slot, line, bytes(line), here, &fresh, &placed);
+    // What runs into the next line is compared with that line's bytes, so they must be there.
+    const bool crosses = std::any_of(here.begin(), here.end(), [&](const Insn& insn) { return insn.end() > int64_t{line + 1} * BRINK_WALK_CODE_LINE; });
+    const bool followed = end < lifted.size() && line_of(lifted[end]) == line + 1;
+    if (fits.ok() && crosses && !followed && line + 1 < BRINK_WALK_PAGE_LINES) fits = PlaceLine(slot, line + 1, bytes(line + 1), {}, &fresh, &placed);
   }
-  for (size_t i = 0; i < placed.size(); ++i) Publish(&page.entry[lifted[i].offset], placed[i].second);
-  for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i].first, lifted[i]);
-  for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i].first);
+  // What has no place is not lifted; edges to it go through the translation and end as a miss.
+  for (size_t i = placed.size(); i < lifted.size(); ++i) slots_[slot].done[lifted[i].offset] = false;
+  lifted.resize(placed.size());
+  for (const Fresh& block : fresh) Publish(block.from, block.at);
+  for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i], lifted[i]);
+  for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i]);
   stats_.instructions += placed.size();
+  if (placed.empty()) RETURN_IF_ERROR(fits);
   return static_cast<uint32_t>(placed.size());
 }
 
@@ -208,7 +271,7 @@ void CodeCache::Unlink(std::span<const uint32_t> slots) {
     Slot& s = slots_[slot];
     for (const Link& link : s.incoming) Publish(link.target ? &uops_[link.uop].target : &uops_[link.uop].next, 0u);
     s.incoming.clear();
-    for (uint16_t& entry : pages_[slot].entry) Publish(&entry, uint16_t{0});
+    for (__u32& line : pages_[slot].line) Publish(&line, __u32{0});
     if (s.key.object != 0) by_key_.erase(s.key);
     s.used = false;
     gone[slot] = true;
@@ -227,9 +290,9 @@ void CodeCache::Unlink(std::span<const uint32_t> slots) {
 
 void CodeCache::Reclaim() {
   for (uint32_t slot : unlinked_) {
-    for (uint32_t chunk : slots_[slot].chunks) {
-      std::memset(&uops_[chunk], 0, BRINK_WALK_CHUNK * sizeof(brink_uop));
-      free_chunks_.push_back(chunk);
+    for (const Chunk& chunk : slots_[slot].chunks) {
+      std::memset(&uops_[chunk.at], 0, BRINK_WALK_CHUNK * sizeof(brink_uop));
+      free_chunks_.push_back(chunk.at);
       --stats_.chunks;
     }
     slots_[slot] = Slot{};

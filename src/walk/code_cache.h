@@ -56,17 +56,19 @@ class CodeCache {
   StatusOr<uint32_t> AddPage(const PageKey& key, std::span<const uint8_t> code);
   // Slot of a key, or 0.
   uint32_t Find(const PageKey& key) const;
-  // True if `code` is what the slot was lifted from (the tail counts only where both have one).
+  // True if `code` is what the slot was added with, by two hashes (the tail counts only where both have one).
   bool SameCode(uint32_t slot, std::span<const uint8_t> code) const;
 
-  // Lifts what is reachable from `offset` within the page. Number of new instructions (0: nothing to lift there, as a
-  // breakpoint or an instruction that leaves the known bytes). ResourceExhausted when the micro-ops do not fit: the
-  // page then keeps what it had.
+  // Lifts what is reachable from `offset` within the page; `code` as it was added. Number of new instructions (0: nothing
+  // to lift there, as a breakpoint or an instruction that leaves the known bytes; or a line that was lifted already has
+  // other bytes). ResourceExhausted when the micro-ops do not fit: the page then keeps what it had.
   // `ways_out`, where given, gets the ways that lead out of the page: see WayOut.
-  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::vector<WayOut>* ways_out = nullptr);
+  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out = nullptr);
   bool IsLifted(uint32_t slot, uint16_t offset) const;
   // Lifts what else looks like code on the page, once: for a page that walks were seen in. Errors as Lift.
-  StatusOr<uint32_t> LiftRest(uint32_t slot);
+  StatusOr<uint32_t> LiftRest(uint32_t slot, std::span<const uint8_t> code);
+  // The bytes of a line that has lifted instructions; empty for another.
+  std::span<const uint8_t> LineCode(uint32_t slot, uint32_t line) const;
 
   // Takes every edge and entry to the pages away and forgets their keys. The walker may be in them until Reclaim. The
   // time is that of a look at all edges between pages, so many pages go at once.
@@ -85,21 +87,37 @@ class CodeCache {
     bool target;
     uint32_t from_slot;
   };
+  struct Chunk {
+    uint32_t at = 0;      // first micro-op
+    uint32_t filled = 0;  // of BRINK_WALK_CHUNK
+  };
   struct Slot {
     PageKey key;
     bool used = false;
     bool has_tail = false;
-    std::vector<uint32_t> chunks;
-    uint32_t filled = 0;              // entries of the last chunk that are taken
+    uint64_t content[2] = {};
+    std::vector<Chunk> chunks;
     std::vector<bool> done;
     bool swept = false;
     std::vector<Link> incoming;  // edges of other pages' micro-ops that lead here
   };
+  // A block that is filled but not yet to be found, and what is to lead to it.
+  struct Fresh {
+    __u32* from;
+    uint32_t at;
+  };
 
   uint32_t IndexOf(uint32_t slot, int64_t offset) const;
-  std::span<const uint8_t> CodeOf(uint32_t slot) const;
-  StatusOr<uint32_t> Allocate(uint32_t slot, uint16_t* entry);
-  StatusOr<uint32_t> Place(uint32_t slot, std::vector<Insn> lifted);
+  brink_walk_block& BlockAt(uint32_t at) const;
+  // What of `code` may be lifted into the page: without the tail if that is another than the page's.
+  std::span<const uint8_t> Usable(uint32_t slot, std::span<const uint8_t> code);
+  // Room for a block of so many micro-ops, its head included. 0: none.
+  uint32_t Allocate(uint32_t slot, uint32_t units);
+  // Blocks for instructions of one line, whose bytes are `bytes`. Their micro-ops go to `placed`. ResourceExhausted: no
+  // room; FailedPrecondition: the line has other bytes or too many blocks already. What came to `placed` stays.
+  Status PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,
+                 std::vector<uint32_t>* placed);
+  StatusOr<uint32_t> Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted);
   void Connect(uint32_t slot, uint32_t uop, const Insn& insn);
   void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
   void Settle(uint32_t slot, uint16_t offset, uint32_t index);

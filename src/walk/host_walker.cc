@@ -46,7 +46,7 @@ struct HostWalker::Impl {
       }
       slot = *added;
     }
-    auto lifted = cache->Lift(slot, static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)));
+    auto lifted = cache->Lift(slot, static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)), bytes);
     return lifted.ok() ? *lifted : 0;
   }
 

@@ -6,8 +6,8 @@
  * Contract of the walker: exact or shortened, never wrong.
  *
  * Threads: user space is the only writer of the code cache. It writes micro-ops first and publishes them by one 32-bit
- * release store of an index (brink_uop.next, brink_uop.target, brink_walk_page.entry) or by a hash update. A slot is
- * reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
+ * release store of an index (brink_uop.next, brink_uop.target, brink_walk_page.line, brink_walk_block.more) or by a hash
+ * update. A slot is reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
  * own state and the mark that a page is in use.
  */
 #ifndef BRINK_ABI_WALK_H_
@@ -21,7 +21,8 @@
 #define BRINK_WALK_CODE_LINE 64		/* unit of code validation */
 #define BRINK_WALK_TAIL 64		/* bytes of the following page kept with a page: an instruction may cross */
 #define BRINK_WALK_CHUNK 64		/* micro-ops are given to pages in chunks of so many */
-#define BRINK_WALK_PAGE_CHUNKS 64
+#define BRINK_WALK_PAGE_LINES 64
+#define BRINK_WALK_BLOCKS 16		/* most blocks of one line */
 #define BRINK_WALK_RANGES 8
 #define BRINK_WALK_IRQ_DEPTH 128	/* most branches of a walk in interrupt mode */
 #define BRINK_WALK_MAX_STEPS 65536	/* hard limit of instructions a walk */
@@ -56,7 +57,7 @@ enum brink_walk_regnum {
 #define BRINK_UOP_HI_DST 0x40	/* dst is ah, ch, dh or bh (numbers 0..3) */
 #define BRINK_UOP_HI_SRC 0x80
 
-/* brink_uop.line: page slot * 64 + 64-byte line within the page; this bit: the instruction runs into the next line. */
+/* brink_uop.line: first block of the code line; this bit: the instruction runs into the next line. */
 #define BRINK_UOP_LINE_CROSSES 0x80000000u
 
 /*
@@ -102,24 +103,35 @@ BRINK_ABI_FIELD(struct brink_uop, len, 30, 1);
 BRINK_ABI_FIELD(struct brink_uop, aux, 31, 1);
 
 /*
- * One lifted page of code. entry[offset] = e, 0 = not lifted; else the micro-op's index is
- * chunk[e / BRINK_WALK_CHUNK] + e % BRINK_WALK_CHUNK. (Entry 0 of chunk 0 is not used.)
- * `code` is what was lifted; the walker compares live bytes with it line by line. Slot 0 is never used.
+ * The micro-ops of one line of code lie in blocks: a head in the room of one micro-op, in the first block of a line the
+ * line's bytes in the room of two more, then micro-ops in the order of their offsets. So what a walk needs of a line lies
+ * together. Instructions that become known later get a further block. A block does not change once it is published, but
+ * for `more`.
  */
+struct brink_walk_block {
+	__u64 lifted;	/* bit: the block has the instruction at that offset of the line */
+	__u32 more;	/* next block of the line, 0 = none */
+	__u32 line;	/* page slot * 64 + line within the page */
+	__u64 reserved[2];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_block) == sizeof(struct brink_uop));
+BRINK_ABI_FIELD(struct brink_walk_block, lifted, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_block, more, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_block, line, 12, 4);
+#define BRINK_WALK_FIRST_HEAD 3	/* micro-ops' room before the first micro-op: in a line's first block, */
+#define BRINK_WALK_MORE_HEAD 1	/* in the others */
+
+/* One lifted page of code. Slot 0 is never used. */
 struct brink_walk_page {
-	__u32 chunk[BRINK_WALK_PAGE_CHUNKS];
-	__u16 entry[BRINK_WALK_PAGE_SIZE];
-	__u8 code[BRINK_WALK_PAGE_SIZE];
-	__u8 tail[BRINK_WALK_TAIL];
+	__u32 line[BRINK_WALK_PAGE_LINES];	/* first block of each line, 0 = nothing lifted */
+	__u8 tail[BRINK_WALK_TAIL];	/* head of the following page, as it was when this one was lifted */
 	__u32 used;		/* set by walks that validate a line of it, cleared by user space: eviction spares it */
 	__u32 reserved;
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_page) == 12616);
-BRINK_ABI_FIELD(struct brink_walk_page, chunk, 0, 256);
-BRINK_ABI_FIELD(struct brink_walk_page, entry, 256, 8192);
-BRINK_ABI_FIELD(struct brink_walk_page, code, 8448, 4096);
-BRINK_ABI_FIELD(struct brink_walk_page, tail, 12544, 64);
-BRINK_ABI_FIELD(struct brink_walk_page, used, 12608, 4);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_page) == 328);
+BRINK_ABI_FIELD(struct brink_walk_page, line, 0, 256);
+BRINK_ABI_FIELD(struct brink_walk_page, tail, 256, 64);
+BRINK_ABI_FIELD(struct brink_walk_page, used, 320, 4);
 
 /* --- walks under way ---------------------------------------------------------------------------------------------- */
 
@@ -254,13 +266,29 @@ BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 24, 4);
 #define BRINK_WALK_ALL_KINDS 0xffffffffu
 
 /*
+ * A piece of the walker's own machine code. A program that leaves no cache line alone between two samples leaves none of
+ * the walker's text either, and instruction fetch waits for one line after another; read as data, they come side by side.
+ */
+#define BRINK_WALK_TEXTS 16
+#define BRINK_WALK_TEXT_BYTES 2048
+struct brink_walk_text {
+	__u64 address;
+	__u32 size;	/* at most BRINK_WALK_TEXT_BYTES; 0 = none */
+	__u32 reserved;
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_text) == 16);
+BRINK_ABI_FIELD(struct brink_walk_text, address, 0, 8);
+BRINK_ABI_FIELD(struct brink_walk_text, size, 8, 4);
+
+/*
  * Maps (bpf/walk/maps.h):
- *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop
+ *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop, and heads of blocks
  *   walk_pages  ARRAY, BPF_F_MMAPABLE: struct brink_walk_page
  *   walk_xlat   HASH: __u64 line hash -> struct brink_walk_xlat
  *   walk_procs  HASH: __u64 asid -> struct brink_walk_proc
  *   walk_state  ARRAY: struct brink_walk (abi/walk_state.h), one a slot
  *   walk_out    ARRAY: struct brink_walk_out, one a slot
+ *   walk_texts  ARRAY: struct brink_walk_text, filled in from the front after load, or not at all
  * User space sets max_entries of walk_uops, walk_pages, walk_state and walk_out before loading.
  */
 

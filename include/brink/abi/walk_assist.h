@@ -21,6 +21,9 @@
 #define BRINK_XSTATE_HI_ZMM 0x80 /* zmm16..31 */
 #define BRINK_XSTATE_LOW 0xfc	/* components between the legacy area and the last one above, which decide offsets */
 
+#define BRINK_VECTORS_EITHER 1	/* saved in the standard form or compacted */
+#define BRINK_VECTORS_COMPACT 2	/* the CPU has XSAVES, and the kernel uses it: an area of another form was never saved */
+
 enum brink_xstate_part {
 	BRINK_XPART_AVX = 0,
 	BRINK_XPART_MASKS = 1,
@@ -32,7 +35,7 @@ enum brink_xstate_part {
 /* Read-only data of the task-mode objects. */
 struct brink_walk_assist {
 	__u32 lift;		/* 1: walks wait for code */
-	__u32 vectors;		/* 1: walks ask for vector registers */
+	__u32 vectors;		/* BRINK_VECTORS_*; 0: walks do not ask for vector registers */
 	__u64 compact_low;	/* bits BRINK_XSTATE_LOW of xcomp_bv for which `compact` holds */
 	__u32 standard[BRINK_XPART_COUNT];	/* offsets in the XSAVE area; 0 = the CPU has none */
 	__u32 compact[BRINK_XPART_COUNT];	/* in the compacted form */

@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from report_numbers import numbers  # noqa: E402
+
 PYTHON = ("import json\nd={str(i):list(range(i%17)) for i in range(20000)}\n"
           "for _ in range(@N@): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])")
 PROGRAMS = {
@@ -27,19 +30,6 @@ PROGRAMS = {
              " for (keys %h) { $n += tr/A// if /AB|[K-P]+Q/ } print $n"],
 }
 SHARE = 2.0  # per cent: the default
-
-
-def numbers(node, values=None):
-    values = {} if values is None else values
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                values[key] = value
-            numbers(value, values)
-    elif isinstance(node, list):
-        for item in node:
-            numbers(item, values)
-    return values
 
 
 def map_bytes(pid):

@@ -18,8 +18,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PGO = os.path.join(os.path.dirname(HERE), "pgo_sqlite")
-sys.path.insert(0, PGO)
+sys.path[:0] = [PGO, os.path.dirname(HERE)]
 import fdata  # noqa: E402
+from report_numbers import numbers  # noqa: E402
 
 
 def load_bench():
@@ -27,24 +28,6 @@ def load_bench():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def numbers(report):
-    """name -> value, of every number in a report of brink record --json."""
-    values = {}
-
-    def take(node):
-        if isinstance(node, dict):
-            for key, value in node.items():
-                if isinstance(value, (int, float)):
-                    values[key] = value
-                take(value)
-        elif isinstance(node, list):
-            for item in node:
-                take(item)
-
-    take(report)
-    return values
 
 
 def record(pgo, args, binary, depth, rate, runs, out):

@@ -15,6 +15,9 @@ import tempfile
 
 PYTHON = """
 import json, re, random, collections
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from report_numbers import numbers  # noqa: E402
 random.seed(3)
 rows = [{"id": i, "name": "n%d" % (i * 7 % 1001), "tags": [str(j) for j in range(i % 5)]} for i in range(3000)]
 pattern = re.compile(r"n(\\d+)[13579]\\b")
@@ -108,25 +111,7 @@ def record(brink, args, command, folder):
     if done.returncode != 0:
         sys.exit(f"{shlex.join(command)}: status {done.returncode}: {done.stderr.decode(errors='replace')[-800:]}")
     with open(report, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def figures(report):
-    """name -> value of a run's statistics."""
-    values = {}
-
-    def take(node):
-        if isinstance(node, dict):
-            for key, value in node.items():
-                if key.startswith("walk_") and isinstance(value, (int, float)):
-                    values[key] = value
-                take(value)
-        elif isinstance(node, list):
-            for item in node:
-                take(item)
-
-    take(report)
-    return values
+        return {key: value for key, value in numbers(json.load(file)).items() if key.startswith("walk_")}
 
 
 def main():
@@ -149,7 +134,7 @@ def main():
             runs = {build: [] for build in builds}
             for turn in range(args.repeat):
                 for build in builds if turn % 2 == 0 else builds[::-1]:
-                    runs[build].append(figures(record(build, args, command, folder)))
+                    runs[build].append(record(build, args, command, folder))
             for build in builds:
                 keys = sorted(set().union(*runs[build]))
                 row = {key: statistics.median(run.get(key, 0) for run in runs[build]) for key in keys}

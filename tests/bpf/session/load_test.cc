@@ -3,6 +3,7 @@
 
 #include "session/core.h"
 #include "session/event_source.h"
+#include "support/core_context.h"
 #include "support/features.h"
 #include "support/status_matchers.h"
 
@@ -10,25 +11,6 @@ namespace brink {
 namespace {
 
 using testing_support::IsOk;
-
-// A context around a core, as the session is one.
-class CoreContext : public SourceContext {
- public:
-  explicit CoreContext(BpfCore& core) : core_(core) {}
-  Status Share(bpf_object* object) override { return core_.Share(object); }
-  bool Inject(std::span<const std::byte>) override { return false; }
-  const std::vector<pid_t>& target_pids() const override { return none_; }
-  pid_t command_pid() const override { return 0; }
-  const std::vector<int>& cpus() const override { return cpus_; }
-  uint64_t period_ns() const override { return 1'000'000; }
-  bool samples_tracepoints() const override { return true; }
-  uint64_t tracepoint_period() const override { return 3; }
-
- private:
-  BpfCore& core_;
-  std::vector<pid_t> none_;
-  std::vector<int> cpus_ = {0};
-};
 
 struct Case {
   const char* name;
@@ -50,7 +32,7 @@ TEST_P(Load, AllSourcesPassTheVerifier) {
     if (source->traits().id == BRINK_SOURCE_REPLAY) options.config.flags |= BRINK_CFG_REPLAY;
     auto core = BpfCore::Load(options);
     ASSERT_THAT(core, IsOk()) << c.name;
-    CoreContext context(**core);
+    testing_support::CoreContext context(**core, {0}, true);
     EXPECT_THAT(source->Load(context), IsOk()) << c.name << " " << source->traits().name;
     EXPECT_NE(source->program(), nullptr);
     EXPECT_THAT((*core)->Attach(), IsOk()) << c.name;

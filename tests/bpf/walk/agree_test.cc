@@ -103,20 +103,21 @@ class Agree : public testing::Test {
     if (page < kCodeBase || page >= kCodeBase + kCodePages * 4096) return false;
     walk::PageKey key{.object = 1, .page = page >> 12};
     uint32_t slot = cache_->Find(key);
+    // The last page has no tail: what crosses its end stays a miss.
+    const size_t size = page + 4096 < kCodeBase + kCodePages * 4096 ? 4096 + BRINK_WALK_TAIL : 4096;
+    const std::span<const uint8_t> code(code_ + (page - kCodeBase), size);
     if (slot == 0) {
-      // The last page has no tail: what crosses its end stays a miss.
-      size_t size = page + 4096 < kCodeBase + kCodePages * 4096 ? 4096 + BRINK_WALK_TAIL : 4096;
-      auto added = cache_->AddPage(key, {code_ + (page - kCodeBase), size});
+      auto added = cache_->AddPage(key, code);
       if (!added.ok()) return false;
       slot = *added;
     }
-    auto lifted = cache_->Lift(slot, static_cast<uint16_t>(address & 4095));
+    auto lifted = cache_->Lift(slot, static_cast<uint16_t>(address & 4095), code);
     if (!lifted.ok() || *lifted == 0) return false;
     for (uint32_t line = 0; line < 64; ++line) {
-      const uint16_t* entries = pages_[slot].entry + line * 64;
-      if (std::all_of(entries, entries + 64, [](uint16_t e) { return e == 0; })) continue;
+      const std::span<const uint8_t> bytes = cache_->LineCode(slot, line);
+      if (bytes.empty()) continue;
       __u64 words[8];
-      std::memcpy(words, pages_[slot].code + line * 64, 64);
+      std::memcpy(words, bytes.data(), 64);
       uint64_t hash = brink_walk_line_hash(words, line);
       brink_walk_xlat entry{.slot = slot, .reserved = 0};
       if (!lines_.try_emplace(hash, slot).second) continue;

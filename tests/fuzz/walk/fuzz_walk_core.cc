@@ -109,13 +109,13 @@ class World {
     uint64_t page = address & ~uint64_t{4095};
     if (page < kCodeBase || page >= kCodeBase + kCodeBytes) return false;
     uint32_t slot = cache_.Find({1, page >> 12});
+    const std::span<const uint8_t> code(code_.data() + (page - kCodeBase), std::min<size_t>(4096 + BRINK_WALK_TAIL, kCodeBase + kCodeBytes - page));
     if (slot == 0) {
-      size_t size = std::min<size_t>(4096 + BRINK_WALK_TAIL, kCodeBase + kCodeBytes - page);
-      auto added = cache_.AddPage({1, page >> 12}, {code_.data() + (page - kCodeBase), size});
+      auto added = cache_.AddPage({1, page >> 12}, code);
       if (!added.ok()) Fail("no room for a page");
       slot = *added;
     }
-    auto lifted = cache_.Lift(slot, static_cast<uint16_t>(address & 4095));
+    auto lifted = cache_.Lift(slot, static_cast<uint16_t>(address & 4095), code);
     return lifted.ok() && *lifted > 0;
   }
 

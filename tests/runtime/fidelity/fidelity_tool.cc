@@ -24,7 +24,7 @@ constexpr uint32_t kPiece = 250;
 int Usage() {
   std::fprintf(stderr,
                "usage: fidelity [options] [PROGRAM...] [-- command...]\n"
-               "  --mode host|irq|task  who walks: the host build, or the BPF program in one of its modes\n"
+               "  --mode host|irq|task|auto  who walks: the host build, or the BPF program in one of its modes\n"
                "  --windows N           stops of each program (100)\n"
                "  --depth N             branches (32)\n"
                "  --alone               the other threads stand before the walk is made: nothing may differ\n"
@@ -70,7 +70,7 @@ bool Parse(int argc, char** argv, Arguments* out) {
     }
   }
   out->names.assign(argv + optind, argv + argc);
-  return out->mode == "host" || out->mode == "irq" || out->mode == "task";
+  return out->mode == "host" || out->mode == "irq" || out->mode == "task" || out->mode == "auto";
 }
 
 Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t windows) {
@@ -79,7 +79,8 @@ Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t win
   options.seed = std::random_device{}();
   options.again = WalkPredictor(options.depth);
   if (arguments.mode == "host") return Judge(program, WalkPredictor(options.depth), options);
-  auto walker = KernelWalker::Create(arguments.mode == "task" ? WalkMode::kTask : WalkMode::kInterrupt, options.depth);
+  const WalkMode mode = arguments.mode == "irq" ? WalkMode::kInterrupt : arguments.mode == "task" ? WalkMode::kTask : WalkMode::kPreferTask;
+  auto walker = KernelWalker::Create(mode, options.depth);
   if (!walker.ok()) {
     std::fprintf(stderr, "fidelity: %s\n", std::string(walker.status().message()).c_str());
     std::exit(1);

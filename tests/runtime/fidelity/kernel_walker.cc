@@ -15,22 +15,6 @@
 
 namespace brink::fidelity {
 
-class KernelWalker::Context : public SourceContext {
- public:
-  explicit Context(BpfCore& core) : core_(core) {}
-  Status Share(bpf_object* object) override { return core_.Share(object); }
-  bool Inject(std::span<const std::byte>) override { return false; }
-  const std::vector<pid_t>& target_pids() const override { return none_; }
-  pid_t command_pid() const override { return 0; }
-  const std::vector<int>& cpus() const override { return cpus_; }
-  uint64_t period_ns() const override { return 1'000'000; }
-
- private:
-  BpfCore& core_;
-  std::vector<pid_t> none_;
-  std::vector<int> cpus_;
-};
-
 KernelWalker::~KernelWalker() {
   if (source_) source_->Stop();
 }
@@ -41,9 +25,10 @@ StatusOr<std::unique_ptr<KernelWalker>> KernelWalker::Create(WalkMode mode, uint
                                       .source = BRINK_SOURCE_WALK},
                            .ring_bytes = 4 << 20};
   ASSIGN_OR_RETURN(made->core_, BpfCore::Load(core));
-  made->context_ = std::make_unique<Context>(*made->core_);
+  made->context_ = std::make_unique<testing_support::CoreContext>(*made->core_);
   // The event's own signal follows the walk: it stops the thread.
   WalkSourceOptions options{.mode = mode, .depth = depth, .share_permille = 0, .goes_on = true};
+  options.try_at_once = mode == WalkMode::kPreferTask;
   options.budget_ns = mode == WalkMode::kInterrupt ? kWalkMaxBudgetNs : kWalkTaskMaxBudgetNs;
   ASSIGN_OR_RETURN(made->source_, WalkSource::Create(options));
   RETURN_IF_ERROR(made->source_->Load(*made->context_));

@@ -7,6 +7,7 @@
 #include "session/core.h"
 #include "pipeline/bpf_ring.h"
 #include "source/walk_source.h"
+#include "support/core_context.h"
 #include "truth.h"
 
 namespace brink::fidelity {
@@ -20,6 +21,7 @@ class KernelWalker {
     uint64_t changed = 0;   // of them: ended by code-changed
   };
 
+  // kPreferTask: as record does by itself, at once and deferred only where that may get further.
   static StatusOr<std::unique_ptr<KernelWalker>> Create(WalkMode mode, uint32_t depth);
   ~KernelWalker();
 
@@ -29,12 +31,11 @@ class KernelWalker {
   const Counts& counts() const { return counts_; }
 
  private:
-  class Context;
   KernelWalker() = default;
   Prediction Predict(const ptrace::Regs& regs, pid_t tid);
 
   std::unique_ptr<BpfCore> core_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<testing_support::CoreContext> context_;
   std::unique_ptr<WalkSource> source_;
   std::unique_ptr<BpfRing> ring_;
   Counts counts_;

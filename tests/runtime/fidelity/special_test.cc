@@ -1,4 +1,4 @@
-// Walks against the CPU in programs of an unusual kind, by the host build and by the BPF program in both of its modes.
+// Walks against the CPU in programs of an unusual kind, by the host build and by the BPF program in each of its modes.
 // The other threads of a program stand while a walk and its truth are taken: 0 wrong. BRINK_LONG=1 judges 400 stops each.
 #include <cstdio>
 #include <cstdlib>
@@ -43,15 +43,14 @@ class Special : public testing::Test {
   }
 
   void JudgeByKernel(const Program& program) {
-    for (WalkMode mode : {WalkMode::kInterrupt, WalkMode::kTask}) {
-      bool task = mode == WalkMode::kTask;
-      if (task && !testing_support::HasFeature("source.walk_task")) continue;
+    for (WalkMode mode : {WalkMode::kInterrupt, WalkMode::kTask, WalkMode::kPreferTask}) {
+      if (mode != WalkMode::kInterrupt && !testing_support::HasFeature("source.walk_task")) continue;
       auto walker = KernelWalker::Create(mode, kDepth);
       ASSERT_TRUE(walker.ok()) << walker.status();
       Options options = Limits();
       options.on_tick = [&](int fd) { (*walker)->Attach(fd); };
       Tally tally = Judge(program, (*walker)->predictor(), options);
-      Report(task ? "task" : "irq", program, tally);
+      Report(mode == WalkMode::kInterrupt ? "irq" : mode == WalkMode::kTask ? "task" : "auto", program, tally);
       const KernelWalker::Counts& counts = (*walker)->counts();
       EXPECT_GT(counts.answered, 0u) << program.name;
       branches_ += tally.branches;

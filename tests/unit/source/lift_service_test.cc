@@ -39,7 +39,7 @@ class Tables : public WalkTables {
 
 class LiftServiceTest : public testing::Test {
  protected:
-  explicit LiftServiceTest(size_t pages = 64) : uops_(pages * 512), pages_(pages), service_(uops_, pages_, &tables_, Options()) {}
+  explicit LiftServiceTest(size_t pages = 64) : uops_(pages * 640), pages_(pages), service_(uops_, pages_, &tables_, Options()) {}
   static LiftServiceOptions Options() {
     LiftServiceOptions options;
     options.ahead_pages = 0;
@@ -78,7 +78,7 @@ TEST_F(LiftServiceTest, PublishesALineByItsContent) {
   service_.Handle(miss);
   ASSERT_TRUE(tables_.lines.contains(HashOf(miss, 0)));
   uint32_t slot = tables_.lines[HashOf(miss, 0)];
-  EXPECT_NE(pages_[slot].entry[0], 0);
+  EXPECT_NE(pages_[slot].line[0], 0u);
   // In an empty cache the rest of the page comes along.
   EXPECT_EQ(tables_.lines.size(), 64u);
 }
@@ -207,7 +207,8 @@ TEST_F(SmallCache, EveryPublishedLineLeadsToItsPageWhateverComesAndGoes) {
       bool found = false;
       for (uint32_t line = 0; line < 64 && !found; ++line) {
         __u64 words[8];
-        std::memcpy(words, pages_[slot].code + 64 * line, sizeof(words));
+        if (pages_[slot].line[line] == 0) continue;
+        std::memcpy(words, &uops_[pages_[slot].line[line] + 1], sizeof(words));
         found = brink_walk_line_hash(words, line) == hash;
       }
       ASSERT_TRUE(found);

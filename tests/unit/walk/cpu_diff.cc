@@ -183,24 +183,32 @@ class Diff {
 
     constexpr uint64_t kCode = 0x100000000000;  // never touched natively: addresses of code play no part
     constexpr int kAt = 0x100;
-    std::memset(pages_[1].code, 0x90, sizeof pages_[1].code);
-    std::memcpy(pages_[1].code + kAt, insn.bytes, insn.lifted.uop.len);
-    pages_[1].entry[kAt] = 1;
-    uops_[1] = insn.lifted.uop;
-    uops_[1].line = 64 + kAt / 64;
-    uops_[1].next = 2;
-    uops_[2] = {};
-    uops_[2].op = BRINK_OP_STOP;
-    uops_[2].aux = BRINK_STOP_SYSCALL;
-    uops_[2].line = uops_[1].line;
+    uint8_t code[4096];
+    std::memset(code, 0x90, sizeof code);
+    std::memcpy(code + kAt, insn.bytes, insn.lifted.uop.len);
+    // One block: head, the line's bytes, the instruction, the end.
+    brink_walk_block block{};
+    block.lifted = 1;
+    block.line = 64 + kAt / 64;
+    std::memcpy(&uops_[1], &block, sizeof block);
+    std::memcpy(&uops_[2], code + kAt, 64);
+    pages_[1].line[kAt / 64] = 1;
+    constexpr uint32_t kInsn = 1 + BRINK_WALK_FIRST_HEAD;
+    uops_[kInsn] = insn.lifted.uop;
+    uops_[kInsn].line = 1;
+    uops_[kInsn].next = kInsn + 1;
+    uops_[kInsn + 1] = {};
+    uops_[kInsn + 1].op = BRINK_OP_STOP;
+    uops_[kInsn + 1].aux = BRINK_STOP_SYSCALL;
+    uops_[kInsn + 1].line = 1;
     w->reg[BRINK_WREG_IP] = {kCode + kAt, 0};
-    w->pc = 1;
+    w->pc = kInsn;
     walk::CoreEnvironment env;
     env.uops = uops_;
     env.pages = pages_;
     env.read = [&](uint64_t address, void* to, size_t size) {
       if (address >= kCode && address + size <= kCode + 4096) {
-        std::memcpy(to, pages_[1].code + (address - kCode), size);
+        std::memcpy(to, code + (address - kCode), size);
         return true;
       }
       const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
