@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 namespace brink::agent {
 
 // A dump waits for what is still in the kernel's rings: longer than the drain's rounds, and than a deferred walk.
@@ -49,7 +51,7 @@ bool FlightSession::Dump(const std::string& path, uint64_t until_ns, uint64_t mo
   if (dumping_.exchange(true)) return false;
   if (thread_.joinable()) thread_.join();
   session_->Flush();
-  thread_ = std::thread([this, path, until_ns, most_bytes, done = std::move(done)] {
+  auto thread = StartThread("the thread that writes what is held", [this, path, until_ns, most_bytes, done] {
     FlightRecorder::Tape tape = recorder_.Take(until_ns, kDumpWaitNs);
     uint64_t bytes = 0;
     for (const auto& kept : tape.samples) bytes += kept.bytes.size();
@@ -69,6 +71,12 @@ bool FlightSession::Dump(const std::string& path, uint64_t until_ns, uint64_t mo
     dumping_ = false;
     done(std::move(samples), bytes);
   });
+  if (thread.ok()) {
+    thread_ = *std::move(thread);
+  } else {
+    dumping_ = false;
+    done(thread.status(), 0);
+  }
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "base/thread.h"
 #include "session/report.h"
 
 namespace brink::agent {
@@ -84,7 +85,7 @@ StatusOr<std::unique_ptr<Job>> Job::Start(JobSpec spec, const Factories& factori
   std::unique_ptr<Job> job(new Job(std::move(spec), mailbox, budget));
   ASSIGN_OR_RETURN(job->control_, RunControl::Make());
   job->started_ns_ = NowNs();
-  job->thread_ = std::thread([self = job.get(), recording = std::move(recording), snapping = std::move(snapping)] { self->Run(recording, snapping); });
+  ASSIGN_OR_RETURN(job->thread_, StartThread("the job's thread", [self = job.get(), recording = std::move(recording), snapping = std::move(snapping)] { self->Run(recording, snapping); }));
   return job;
 }
 

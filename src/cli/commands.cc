@@ -6,6 +6,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "cli/command_list.inc"
 #include "cli/manual.h"
@@ -123,6 +124,7 @@ int Main(std::span<const std::string> words) {
     std::fputs(HelpText(command->spec()).c_str(), stdout);
     return kDone;
   }
+  EndWhenOutOfMemory(parsed->rest.empty() ? kFailed : kBrinkFailed);
   if (auto outputs = command->Confined(*parsed)) (void)Confine({.outputs = *outputs});
   auto status = command->Run(*parsed);
   return status.ok() ? *status : Fail(entry->name, status.status());

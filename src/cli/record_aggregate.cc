@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "aggregate/file.h"
+#include "base/thread.h"
 #include "report/loader.h"
 
 namespace brink::cli {
@@ -53,11 +54,12 @@ StatusOr<RecordResult> RecordAggregate(RecordSpec spec, std::unique_ptr<StackSou
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread counter([&] { counted = Count(std::move(stream), options); });
+  auto counter = StartThread("the thread that counts", [&] { counted = Count(std::move(stream), options); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  RETURN_IF_ERROR(counter.status());
   StatusOr<RecordResult> result = Record(spec, std::move(source));
   to.Reset();  // where the recording failed before it took the pipe
-  counter.join();
+  counter->join();
   if (!result.ok()) {
     unlink(options.path.c_str());
     return result.status();

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/thread.h"
+
 namespace brink {
 namespace {
 
@@ -51,8 +53,9 @@ Status ExactSource::Start(SourceContext& context) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pump_ = std::thread([this, &context] { Pump(context); });
+  auto pump = StartThread("the thread that takes the stacks", [this, &context] { Pump(context); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ASSIGN_OR_RETURN(pump_, std::move(pump));
   return OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include <absl/strings/str_format.h>
 
 #include "base/signals.h"
+#include "base/thread.h"
 #include "latency/blame_session.h"
 #include "latency/clock.h"
 #include "latency/cpu_set.h"
@@ -50,8 +51,13 @@ class BusyThread {
       : options_(options), ns_per_tick_(ns_per_tick), blame_(blame), stop_(stop) {
     result_.cpu = cpu;
   }
-  void Start() { thread_ = std::thread([this] { Body(); }); }
-  void Join() { thread_.join(); }
+  Status Start() {
+    ASSIGN_OR_RETURN(thread_, StartThread("the busy thread of CPU " + std::to_string(result_.cpu), [this] { Body(); }));
+    return OkStatus();
+  }
+  void Join() {
+    if (thread_.joinable()) thread_.join();
+  }
   const std::string& failed() const { return failed_; }
   ThreadResult TakeResult(int index) {
     result_.index = index;
@@ -168,7 +174,13 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
   result.start_wall_ns = NowNs(CLOCK_REALTIME);
   std::vector<std::unique_ptr<BusyThread>> threads;
   for (int cpu : cpus) threads.push_back(std::make_unique<BusyThread>(options, cpu, ns_per_tick, blame.get(), &stop));
-  for (auto& thread : threads) thread->Start();
+  for (auto& thread : threads) {
+    Status started = thread->Start();
+    if (started.ok()) continue;
+    stop = true;
+    for (auto& other : threads) other->Join();
+    return started;
+  }
   result.ended_by = Wait(options.duration_ns, signals, blame.get());
   stop = true;
   for (auto& thread : threads) thread->Join();

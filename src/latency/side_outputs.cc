@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "base/thread.h"
+
 namespace brink::latency {
 
 StatusOr<std::unique_ptr<FifoServer>> FifoServer::Start(const std::string& path, std::function<std::string()> status) {
@@ -20,7 +22,8 @@ StatusOr<std::unique_ptr<FifoServer>> FifoServer::Start(const std::string& path,
   if (::mkfifo(path.c_str(), 0666) != 0) return ErrnoError(errno, "--fifo: " + path);
   std::unique_ptr<FifoServer> server(new FifoServer(path, std::move(status)));
   server->stop_.Reset(::eventfd(0, EFD_CLOEXEC));
-  server->thread_ = std::thread([raw = server.get()] { raw->Serve(); });
+  if (!server->stop_.valid()) return ErrnoError(errno, "--fifo: eventfd");
+  ASSIGN_OR_RETURN(server->thread_, StartThread("the thread of --fifo", [raw = server.get()] { raw->Serve(); }));
   return server;
 }
 

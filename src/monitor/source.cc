@@ -10,6 +10,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/thread.h"
 #include "cfi.skel.h"
 #include "cfi_lsm.skel.h"
 #include "cfi_lsm_scalar.skel.h"
@@ -176,7 +177,9 @@ void CheckSource::WarmOne(const std::string& path, bool running) {
 
 Status CheckSource::Start(SourceContext& context) {
   RETURN_IF_ERROR(walk_->Start(context));
-  if (request_.warm_later) warmer_ = std::thread([this] { WarmLoop(); });
+  if (request_.warm_later) {
+    ASSIGN_OR_RETURN(warmer_, StartThread("the thread that lifts ahead", [this] { WarmLoop(); }));
+  }
   for (bpf_object* object : {walk_->object(), lsm_}) {
     bpf_program* program = nullptr;
     if (!object) continue;

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace brink {
 namespace {
@@ -51,7 +52,7 @@ Status Drain::Start() {
     event = {.events = EPOLLIN | EPOLLET, .data = {.fd = ring->fd()}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->fd(), &event) != 0) return ErrnoError(errno, "epoll_ctl of a perf ring");
   }
-  thread_ = std::thread([this] { Run(); });
+  ASSIGN_OR_RETURN(thread_, StartThread("the thread that drains the rings", [this] { Run(); }));
   return OkStatus();
 }
 

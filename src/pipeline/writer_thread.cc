@@ -10,6 +10,7 @@
 #include <future>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace brink {
 namespace {
@@ -41,13 +42,13 @@ WriterThread::~WriterThread() { BRINK_CHECK(!thread_.joinable()); }
 Status WriterThread::Start() {
   std::promise<Status> ready;
   std::future<Status> result = ready.get_future();
-  thread_ = std::thread([this, &ready] {
+  ASSIGN_OR_RETURN(thread_, StartThread("the writer's thread", [this, &ready] {
     pthread_setname_np(pthread_self(), "brink-writer");
     Status status = ApplyOptions(options_);
     bool ok = status.ok();
     ready.set_value(std::move(status));
     if (ok) Run();
-  });
+  }));
   Status status = result.get();
   if (!status.ok()) thread_.join();
   return status;

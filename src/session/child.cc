@@ -75,9 +75,10 @@ CommandChild::~CommandChild() {
 }
 
 Status CommandChild::Release() {
-  released_ = true;
   char byte = 1;
-  RETURN_IF_ERROR(WriteAll(go_.get(), &byte, 1));
+  // Not an error of exec: without its errno. The child still waits and ends with us.
+  if (Status written = WriteAll(go_.get(), &byte, 1); !written.ok()) return FailedPrecondition("let the command begin: " + Message(written));
+  released_ = true;
   go_.Reset();
   int error = 0;
   ssize_t n;

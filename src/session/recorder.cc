@@ -268,7 +268,14 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   } else {
     if (spec.armed) spec.armed(*session);
     Loop loop(spec, *session, *file, signals ? &*signals : nullptr, wake.get(), size_limit, rotate);
-    ASSIGN_OR_RETURN(result.reason, loop.Run());
+    auto reason = loop.Run();
+    if (!reason.ok()) {
+      (void)session->Stop();
+      result.reason = EndReason::kInterrupted;
+      FinishCommand(*session, signals ? &*signals : nullptr, &result);
+      return reason.status();
+    }
+    result.reason = *reason;
   }
   result.consumer = session->Stop();
   if (!result.consumer.ok()) result.reason = EndReason::kConsumerFailed;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/strings.h"
+#include "base/thread.h"
 #include "brink/abi/session.h"
 #include "brink/abi/snapshot.h"
 #include "kernel/perf_event.h"
@@ -172,9 +173,12 @@ void TriggerObject::Detach() {
   if (links_.size() > 2 * kThreads) {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < kThreads; ++i) {
-      threads.emplace_back([this, i] {
+      auto part = [this, i] {
         for (size_t j = i; j < links_.size(); j += kThreads) bpf_link__destroy(links_[j]);
-      });
+      };
+      auto thread = StartThread("a thread that detaches", part);
+      if (thread.ok()) threads.push_back(*std::move(thread));
+      else part();
     }
     for (std::thread& thread : threads) thread.join();
   } else {

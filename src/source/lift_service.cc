@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "source/process_memory.h"
 #include "walk/hash.h"
 
@@ -38,8 +39,9 @@ LiftService::LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> p
 
 LiftService::~LiftService() { Stop(); }
 
-void LiftService::Start() {
-  thread_ = std::thread([this] { Loop(); });
+Status LiftService::Start() {
+  ASSIGN_OR_RETURN(thread_, StartThread("the thread that lifts", [this] { Loop(); }));
+  return OkStatus();
 }
 
 void LiftService::Stop() {

@@ -77,7 +77,7 @@ class LiftService {
   LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options);
   ~LiftService();
 
-  void Start();
+  Status Start();
   void Stop();
   // A record BRINK_REC_MISS from the ring. Anything malformed is counted as dropped.
   void Enqueue(std::span<const std::byte> record);

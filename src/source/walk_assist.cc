@@ -14,6 +14,8 @@
 #include <cpuid.h>
 #endif
 
+#include "base/thread.h"
+
 namespace brink {
 namespace {
 
@@ -52,7 +54,8 @@ WalkAssist::~WalkAssist() {
 
 bool WalkAssist::Permitted() {
   bool permitted = false;
-  std::thread([&] { permitted = BecomeRealTime(); }).join();
+  auto trial = StartThread("a real-time thread", [&] { permitted = BecomeRealTime(); });
+  if (trial.ok()) trial->join();
   return permitted;
 }
 
@@ -101,7 +104,7 @@ StatusOr<std::unique_ptr<WalkAssist>> WalkAssist::Start(const bpf_map* rings, Ha
     };
     helper->ring = ring_buffer__new(helper->map.get(), sample, helper.get(), nullptr);
     if (!helper->ring) return ErrnoError(errno, "map a ring for walks that wait");
-    helper->thread = std::thread(Loop, helper.get(), &assist->stop_);
+    ASSIGN_OR_RETURN(helper->thread, StartThread("a thread that lifts for waiting walks", [raw = helper.get(), stop = &assist->stop_] { Loop(raw, stop); }));
     int fd = helper->map.get();
     // Before the thread listens nobody may wait for it; but what is in the ring then is worked off, too.
     if (bpf_map_update_elem(bpf_map__fd(rings), &cpu, &fd, BPF_ANY)) {

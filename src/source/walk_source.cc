@@ -270,7 +270,7 @@ bpf_program* WalkSource::program() { return object_ ? bpf_object__find_program_b
 
 Status WalkSource::Start(SourceContext& context) {
   period_ns_ = context.period_ns();
-  service_->Start();
+  RETURN_IF_ERROR(service_->Start());
   const bpf_map* rings = bpf_object__find_map_by_name(object_, "walk_assist_rings");
   if (rings && assisted_) {
     auto assist = WalkAssist::Start(rings, [this](std::span<const std::byte> record) { service_->LiftNow(record); });

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/strings.h"
+#include "base/thread.h"
 #include "report/annotate.h"
 #include "report/source.h"
 
@@ -59,7 +60,9 @@ StatusOr<std::unique_ptr<perfdata::Input>> OpenStoppable(const std::string& path
 
 Live::Live(std::string path, const report::LoadOptions& options)
     : path_(std::move(path)), options_(options), ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), last_time_(std::chrono::steady_clock::now()) {
-  thread_ = std::thread([this] { Read(); });
+  auto thread = StartThread("the thread that reads", [this] { Read(); });
+  if (thread.ok()) thread_ = *std::move(thread);
+  else Note(thread.status());
 }
 
 Live::~Live() { Stop(); }

@@ -158,6 +158,33 @@ class Packages(unittest.TestCase):
         done = subprocess.run([os.path.join(BUILD, "brink"), *args, "--source", "none"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, "/no/such/folder" in done.stderr), (1, True), done.stderr)
 
+    def test_the_daemonset_fits_its_schema(self):
+        try:
+            import jsonschema
+            import yaml
+        except ImportError as missing:
+            self.skipTest(f"needs {missing.name} (python3-yaml, python3-jsonschema)")
+        with open(os.path.join(SOURCE, "packaging/daemonset.yaml"), encoding="utf-8") as file:
+            text = file.read()
+        with open(os.path.join(SOURCE, "tests/runtime/package/daemonset.schema.json"), encoding="utf-8") as file:
+            checker = jsonschema.Draft202012Validator(json.load(file))
+
+        def problems(document):
+            found = [error.message for error in checker.iter_errors(document)]
+            pod = document["spec"]["template"]
+            if not document["spec"]["selector"]["matchLabels"].items() <= pod["metadata"].get("labels", {}).items():
+                found.append("the selector finds no pod")
+            volumes = {volume["name"] for volume in pod["spec"].get("volumes", [])}
+            found += [f"{mount['name']} is no volume" for c in pod["spec"]["containers"] for mount in c.get("volumeMounts", []) if mount["name"] not in volumes]
+            return found
+
+        self.assertEqual(problems(yaml.safe_load(text)), [])
+        # It would not pass with a mistake in it.
+        for right, wrong in (("hostPID: true", "hostPid: true"), ("drop: [ALL]", "drop: ALL"), ("- BPF ", "- CAP_BPF "), ("allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true"),
+                             ('"49"', "49"), ("name: tracefs,", "name: tracing,"), ("memory: 512Mi", "memory: 512MB"), ("type: RollingUpdate", "type: Rolling")):
+            self.assertIn(right, text)
+            self.assertNotEqual(problems(yaml.safe_load(text.replace(right, wrong, 1))), [], wrong)
+
     @unittest.skipUnless(LONG, "a build of its own: BRINK_LONG=1")
     def test_the_tarball_runs_with_its_own_libraries(self):
         with tarfile.open(self.make("tarball", "tarball")) as archive:

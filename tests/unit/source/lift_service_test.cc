@@ -137,7 +137,7 @@ TEST_F(LiftServiceTest, MalformedRecordsAreDropped) {
 }
 
 TEST_F(LiftServiceTest, TheThreadWorksTheQueueOffAndStops) {
-  service_.Start();
+  ASSERT_TRUE(service_.Start().ok());
   for (uint32_t i = 0; i < 20; ++i) {
     brink_miss miss = Miss(i);
     service_.Enqueue(std::as_bytes(std::span(&miss, 1)));
@@ -153,7 +153,7 @@ TEST_F(LiftServiceTest, AWalkThatWaitsIsServedAtOnceAndTheRestIsLeftToTheService
   EXPECT_TRUE(tables_.lines.contains(HashOf(miss, 1)));
   EXPECT_LT(tables_.lines.size(), 64u) << "the rest of the page";
   EXPECT_EQ(service_.stats().at_once, 1u);
-  service_.Start();
+  ASSERT_TRUE(service_.Start().ok());
   for (int i = 0; i < 30'000 && service_.stats().busy_ns == 0; ++i) usleep(1000);
   service_.Stop();
   EXPECT_EQ(tables_.lines.size(), 64u);
