@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/openat2.h>
-#include <mutex>
 #include <string_view>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/strings.h"
+#include "base/sync.h"
 #include "kernel/privileges.h"
 
 namespace brink {
@@ -94,8 +94,8 @@ void Answer(int socket, const StatusOr<UniqueFd>& file) {
 }
 
 StatusOr<UniqueFd> Ask(int socket, const std::string& path) {
-  static std::mutex one_at_a_time;
-  std::lock_guard lock(one_at_a_time);
+  static Mutex one_at_a_time;
+  MutexLock lock(one_at_a_time);
   iovec out = {const_cast<char*>(path.data()), path.size()};
   msghdr request = {};
   request.msg_iov = &out;

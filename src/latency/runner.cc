@@ -133,7 +133,10 @@ Status Measurement::StartThreads() {
   size_t count = config_.threads.size();
   ::pthread_barrier_init(&state_.barrier, nullptr, static_cast<unsigned>(count));
   state_.break_hook = hooks_.break_hook;
-  if (config_.spike) state_.spikes.reserve(config_.spike_nodes);
+  if (config_.spike) {
+    MutexLock lock(state_.spike_lock);
+    state_.spikes.reserve(config_.spike_nodes);
+  }
   reduced_.resize(count);
   if (config_.verbose && config_.cpus_from_affinity) std::printf("Using %zu cpus.\n", config_.main_cpus.size());
   for (const ThreadConfig& wanted : config_.threads) {
@@ -273,9 +276,15 @@ Result Measurement::Collect(const std::string& command_line) {
   result.cpu_seconds = CpuSeconds() - cpu_before_;
   result.has_smi = config_.smi;
   for (auto& thread : threads_) result.threads.push_back(thread->TakeResult());
-  result.spikes = std::move(state_.spikes);
-  result.spikes_seen = state_.spikes_seen;
-  result.broke = state_.broke;
+  {
+    MutexLock lock(state_.spike_lock);
+    result.spikes = std::move(state_.spikes);
+    result.spikes_seen = state_.spikes_seen;
+  }
+  {
+    MutexLock lock(state_.break_lock);
+    result.broke = state_.broke;
+  }
   const char* why = state_.ended_by.load();
   result.ended_by = why ? why : "loops";
   result.notices = std::move(notices_);

@@ -318,13 +318,13 @@ void MeasuringThread::KeepWorst(int64_t ns, int64_t now) {
 }
 
 void MeasuringThread::Record(int64_t units, int64_t now) {
-  std::lock_guard<std::mutex> lock(state_->spike_lock);
+  MutexLock lock(state_->spike_lock);
   ++state_->spikes_seen;
   if (state_->spikes.size() < config_.spike_nodes) state_->spikes.push_back({own_.index, {units, now / 1000}});
 }
 
 void MeasuringThread::RaiseBreak(int64_t units) {
-  std::lock_guard<std::mutex> lock(state_->break_lock);
+  MutexLock lock(state_->break_lock);
   if (!state_->broke) {
     if (state_->break_hook) state_->break_hook->Hit(live_.tid.load(kRelaxed), units, config_.break_value);
     state_->broke = Break{live_.tid.load(kRelaxed), units};

@@ -8,10 +8,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/sync.h"
 #include "latency/config.h"
 #include "latency/machine_access.h"
 #include "latency/result.h"
@@ -59,11 +59,11 @@ struct RunState {
   std::atomic<int> done{0};        // threads that have finished their loops or time
   std::atomic<int> ready{0};       // threads that are set up
   std::atomic<uint64_t> new_max{0};  // counts new maxima: -M waits for a change
-  std::mutex spike_lock;
-  std::vector<std::pair<int, SpikeRecord>> spikes;  // reserved to --spike-nodes
-  uint64_t spikes_seen = 0;
-  std::mutex break_lock;
-  std::optional<Break> broke;
+  Mutex spike_lock;
+  std::vector<std::pair<int, SpikeRecord>> spikes ABSL_GUARDED_BY(spike_lock);  // reserved to --spike-nodes
+  uint64_t spikes_seen ABSL_GUARDED_BY(spike_lock) = 0;
+  Mutex break_lock;
+  std::optional<Break> broke ABSL_GUARDED_BY(break_lock);
   std::atomic<const char*> ended_by{nullptr};
   BreakHook* break_hook = nullptr;
   pthread_barrier_t barrier;

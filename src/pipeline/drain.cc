@@ -47,12 +47,17 @@ Status Drain::Start() {
     if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, ring_fd_, &event) != 0) return ErrnoError(errno, "epoll_ctl of the BPF ring");
   }
   MutexLock lock(mutex_);
-  epoll_ = std::move(epoll);
   for (auto& ring : perf_rings_) {
     event = {.events = EPOLLIN | EPOLLET, .data = {.fd = ring->fd()}};
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->fd(), &event) != 0) return ErrnoError(errno, "epoll_ctl of a perf ring");
+    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, ring->fd(), &event) != 0) return ErrnoError(errno, "epoll_ctl of a perf ring");
   }
-  ASSIGN_OR_RETURN(thread_, StartThread("the thread that drains the rings", [this] { Run(); }));
+  epoll_ = std::move(epoll);
+  auto thread = StartThread("the thread that drains the rings", [this] { Run(); });
+  if (!thread.ok()) {
+    epoll_.Reset();  // not started: whoever stops tells the writer instead
+    return thread.status();
+  }
+  thread_ = *std::move(thread);
   return OkStatus();
 }
 

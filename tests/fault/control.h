@@ -21,7 +21,7 @@ enum Kind : uint32_t {
   kFork,    // fork
   kOpen,    // open for whatever
   kRead,    // read, pread
-  kNewFd,   // pipe, eventfd, epoll_create, signalfd, dup
+  kNewFd,   // pipe, eventfd, epoll_create, epoll_ctl, signalfd, dup
   kPtrace,  // ptrace, in brink and in its helpers
   kClock,   // the wall clock jumps
   kKill,    // not a failure: at the Nth call of any kind but clocks the process is killed

@@ -35,7 +35,7 @@ using brink::fault::Control;
 using brink::fault::Kind;
 
 Control* control = nullptr;
-bool child = false;  // forked: only ptrace counts there
+pid_t owner = 0;  // in what it forks only ptrace counts
 
 template <typename Function>
 Function Next(const char* name) {
@@ -48,7 +48,9 @@ bool Chosen(uint64_t call) { return control->nth != 0 && (call == control->nth |
 
 // True if this call of the kind is to fail.
 bool Fails(Kind kind) {
-  if (!control || (child && kind != brink::fault::kPtrace)) return false;
+  if (!control) return false;
+  const bool own = getpid() == owner;
+  if (!own && kind != brink::fault::kPtrace) return false;
   const uint64_t call = ++control->calls[kind];
   if (kind == brink::fault::kWrite) {
     ++control->calls[brink::fault::kShort];
@@ -58,7 +60,7 @@ bool Fails(Kind kind) {
       usleep(static_cast<useconds_t>(control->error) * 1000);
     }
   }
-  if (kind != brink::fault::kClock && kind != brink::fault::kMemory) {
+  if (own && kind != brink::fault::kClock && kind != brink::fault::kMemory) {
     const uint64_t any = ++control->calls[brink::fault::kKill];
     control->calls[brink::fault::kStop] = control->calls[brink::fault::kTarget] = any;
     if (control->kind == brink::fault::kTarget && any == control->nth) {
@@ -82,7 +84,7 @@ bool Fails(Kind kind) {
 
 // How much of a write is taken: all, or half of the Nth.
 size_t Taken(size_t size) {
-  if (!control || child || control->kind != brink::fault::kShort || !Chosen(control->calls[brink::fault::kShort]) || size < 2) return size;
+  if (!control || control->kind != brink::fault::kShort || getpid() != owner || !Chosen(control->calls[brink::fault::kShort]) || size < 2) return size;
   ++control->injected;
   return size / 2;
 }
@@ -116,9 +118,9 @@ __attribute__((constructor)) void Begin() {
   // What brink starts is not to be disturbed.
   unsetenv("LD_PRELOAD");
   unsetenv("BRINK_FAULT_FILE");
-  pthread_atfork(nullptr, nullptr, [] { child = true; });
+  owner = getpid();
   control = static_cast<Control*>(at);
-  control->pid = getpid();
+  control->pid = owner;
 }
 
 }  // namespace
@@ -246,6 +248,10 @@ int epoll_create1(int flags) noexcept {
   NEXT(epoll_create1);
   return Fails(brink::fault::kNewFd) ? -1 : next(flags);
 }
+int epoll_ctl(int fd, int what, int about, epoll_event* event) noexcept {
+  NEXT(epoll_ctl);
+  return Fails(brink::fault::kNewFd) ? -1 : next(fd, what, about, event);
+}
 int signalfd(int fd, const sigset_t* mask, int flags) noexcept {
   NEXT(signalfd);
   return Fails(brink::fault::kNewFd) ? -1 : next(fd, mask, flags);
@@ -289,7 +295,7 @@ long syscall(long number, ...) noexcept {
   if (number == SYS_bpf && Fails(brink::fault::kBpf)) return -1;
   if (number == SYS_perf_event_open && Fails(brink::fault::kPerf)) return -1;
   const long result = next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
-  if (control && !child && number == SYS_bpf && words[0] == BPF_PROG_LOAD && result >= 0) RememberProgram(static_cast<int>(result));
+  if (control && number == SYS_bpf && words[0] == BPF_PROG_LOAD && result >= 0) RememberProgram(static_cast<int>(result));
   return result;
 }
 

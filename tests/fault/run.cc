@@ -22,6 +22,7 @@
 #include "base/strings.h"
 #include "perfdata/reader.h"
 #include "support/bpf_left.h"
+#include "support/cgroup.h"
 
 namespace brink::fault {
 namespace {
@@ -88,7 +89,9 @@ size_t ErrorLines(const std::string& text) {
 bool CgroupLeft(pid_t pid) {
   const std::string name = "brink-run-" + std::to_string(pid);
   std::error_code error;
-  for (std::filesystem::recursive_directory_iterator it("/sys/fs/cgroup", error), end; !error && it != end; it.increment(error)) {
+  const std::string v2 = testing_support::CgroupV2Mount();
+  if (v2.empty()) return false;
+  for (std::filesystem::recursive_directory_iterator it(v2, error), end; !error && it != end; it.increment(error)) {
     if (it->path().filename() == name) return true;
     if (it.depth() >= 3) it.disable_recursion_pending();
   }
@@ -137,7 +140,7 @@ Scenario Recording(const std::string& name, const std::vector<std::string>& opti
 }
 
 std::vector<Scenario> Scenarios() {
-  std::vector<std::string> snap = {"snap", "--on", "syscall:getppid", "--on", "exec", "--json=%/snap.json"};
+  std::vector<std::string> snap = {"snap", "--on", "syscall:getppid", "--on", "exec", "--json"};
   for (const std::string& word : ShortWork()) snap.push_back(word);
   return {Recording("record cpu-clock", {"--source", "none"}, ShortWork()), Recording("record walk", {"--source", "walk"}, ShortWork()),
           Recording("record step", {"--source", "step"}, ShortWork()), {.name = "snap", .words = snap, .target = {}},
@@ -194,7 +197,7 @@ Outcome RunWith(const Scenario& scenario, const Fault& fault) {
   std::vector<std::string> words = scenario.words;
   for (std::string& word : words) word = Filled(word, dir.path(), target.pid());
   Outcome outcome;
-  outcome.process = testing_support::RunBrink(words, {.timeout = 60s, .env = {"LD_PRELOAD=" BRINK_FAULT_LIBRARY, "BRINK_FAULT_FILE=" + dir.File("control"),
+  outcome.process = testing_support::RunBrink(words, {.timeout = 30s, .env = {"LD_PRELOAD=" BRINK_FAULT_LIBRARY, "BRINK_FAULT_FILE=" + dir.File("control"),
                                                                               "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1"}});
   outcome.injected = control->injected;
   for (size_t i = 0; i < kKinds; ++i) outcome.calls[i] = control->calls[i];

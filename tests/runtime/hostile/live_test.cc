@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "limits.h"
+#include "support/cgroup.h"
 #include "support/features.h"
 
 namespace brink::hostile {
@@ -67,7 +68,7 @@ TEST(Restless, IsRecordedWithinLimitsAndWithoutItsEscapes) {
 // A group of cgroup v2 that is removed again.
 class Group {
  public:
-  explicit Group(const std::string& name) : path_("/sys/fs/cgroup/" + name) { error_ = mkdir(path_.c_str(), 0755) == 0 ? 0 : errno; }
+  explicit Group(const std::string& name) : path_(testing_support::CgroupV2Mount() + "/" + name) { error_ = mkdir(path_.c_str(), 0755) == 0 ? 0 : errno; }
   ~Group() {
     for (int i = 0; error_ == 0 && i < 100 && rmdir(path_.c_str()) != 0; ++i) usleep(20'000);
   }
@@ -81,7 +82,7 @@ class Group {
 
 TEST(Groups, NamesOfRealOnesReachNoTerminal) {
   SKIP_UNLESS("source.walk");
-  if (access("/sys/fs/cgroup/cgroup.procs", W_OK) != 0) GTEST_SKIP() << "needs a cgroup v2 hierarchy that may be written";
+  if (access((testing_support::CgroupV2Mount() + "/cgroup.procs").c_str(), W_OK) != 0) GTEST_SKIP() << "needs a cgroup v2 hierarchy that may be written";
   const std::string own = "brink-" + std::to_string(getpid());
   // The kernel itself refuses the line end (5.1 and later); where it does not, it is one more name.
   for (const char* bad : {"\nbrink: all is well\n", "\033[31mred\033]0;title\a\r", "=1+1,\"<b>", "\xc2\x9b" "31m\xe2\x80\xae", "\xff\xfe\\012"}) {
