@@ -24,7 +24,11 @@ StatusOr<std::unique_ptr<Session>> Session::Create(const SessionSpec& spec, std:
   return session;
 }
 
-Session::~Session() { (void)Stop(); }
+Session::~Session() {
+  (void)Stop();
+  // A command that was never let go ends here, before the group that it is in is removed.
+  child_.reset();
+}
 
 Status Session::Init(const SessionSpec& spec, std::unique_ptr<StackSource> source, Consumer& consumer) {
   spec_ = spec;
