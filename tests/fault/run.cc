@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -197,7 +198,8 @@ Outcome RunWith(const Scenario& scenario, const Fault& fault) {
   std::vector<std::string> words = scenario.words;
   for (std::string& word : words) word = Filled(word, dir.path(), target.pid());
   Outcome outcome;
-  outcome.process = testing_support::RunBrink(words, {.timeout = 30s, .env = {"LD_PRELOAD=" BRINK_FAULT_LIBRARY, "BRINK_FAULT_FILE=" + dir.File("control"),
+  const char* library = std::getenv("BRINK_FAULT_LIBRARY");  // another build's, for another build's brink
+  outcome.process = testing_support::RunBrink(words, {.timeout = 30s, .env = {std::string("LD_PRELOAD=") + (library ? library : BRINK_FAULT_LIBRARY), "BRINK_FAULT_FILE=" + dir.File("control"),
                                                                               "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1"}});
   outcome.injected = control->injected;
   for (size_t i = 0; i < kKinds; ++i) outcome.calls[i] = control->calls[i];
