@@ -1,7 +1,8 @@
 // Late wake-ups of known cause, twenty of each: at least nineteen must be blamed rightly. A wake-up is judged when most
 // of its lateness lies within an injected stretch of time, and injections are repeated until twenty were: other load of
-// the machine makes late wake-ups too, of which nothing is known. How late they are is not judged, except that an injected
-// stretch is well above the limit.
+// the machine makes late wake-ups too, of which nothing is known. The injector proves each stretch by its own means
+// (inject_truth.h) and logs no other; a machine on which it can make too few is said to be one. How late wake-ups are is
+// not judged, except that an injected stretch is well above the limit.
 #pragma once
 
 #include <fcntl.h>
@@ -112,6 +113,7 @@ struct Injection {
   std::function<void()> join;              // in brink's process before it starts
   std::function<void()> injector_join;
   std::function<void()> measuring;         // brink has begun to measure
+  std::function<void()> injected;          // all is injected, brink is about to end
 };
 
 class Blame : public testing::Test {
@@ -130,7 +132,8 @@ class Blame : public testing::Test {
       if (IsSkipped() || HasFatalFailure()) return;
       Count(right);
     }
-    EXPECT_EQ(judged_, kSpikes) << "too few late wake-ups within what was injected";
+    if (judged_ < kSpikes && made_ < kRounds * kSpikes / 2) GTEST_SKIP() << "needs a machine with time of its own: only " << made_ << " injected stretches of " << kRounds * kSpikes << " were what they should be";
+    EXPECT_EQ(judged_, kSpikes) << "too few late wake-ups within what was injected: " << made_ << " stretches";
     EXPECT_GE(right_, kRight) << wrong_;
   }
 
@@ -146,6 +149,7 @@ class Blame : public testing::Test {
     ASSERT_TRUE(WaitForThread(brink.pid(), "brink-latency\n")) << Text("out");
     if (injection.measuring) injection.measuring();
     Inject(injection);
+    if (injection.injected) injection.injected();
     if (IsSkipped() || HasFatalFailure()) return;
     Take(&brink);
   }
@@ -179,6 +183,7 @@ class Blame : public testing::Test {
 
   void Count(const Judge& right) {
     for (const auto& [start, end] : ReadInjected(dir_.File("times"))) {
+      ++made_;
       const SpikeReport* spike = SpikeOf(document_.spikes, start, end);
       if (!spike || judged_ == kSpikes) continue;
       ++judged_;
@@ -199,7 +204,7 @@ class Blame : public testing::Test {
   int cpu_ = 0;
   pid_t injector_ = 0;
   Document document_;
-  int judged_ = 0, right_ = 0;
+  int made_ = 0, judged_ = 0, right_ = 0;  // stretches, late wake-ups of them, and those blamed rightly
   std::string wrong_;
 };
 

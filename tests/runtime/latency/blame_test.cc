@@ -23,6 +23,9 @@ TEST_F(Blame, TheInterruptedCodeIsWalked) {
   GTEST_SKIP() << "walks x86-64 only";
 #endif
   Process looper({INJECT, "loop", "0", Number(cpu_), dir_.File("times")}, dir_.File("inject"));
+  // Not what runs before main().
+  for (int i = 0; i < 12'000 && Text("inject") != "looping\n"; ++i) ::usleep(5000);
+  ASSERT_EQ(Text("inject"), "looping\n");
   ProcessResult run = RunBrink({"latency", "-q", "-p", "50", "-a", Number(cpu_), "-l", "300", "--blame=0", "--save", dir_.File("r")}, {.timeout = std::chrono::seconds(300)});
   ASSERT_EQ(run.status, 0) << run.err;
   auto document = ParseResultJson(*ReadFile(dir_.File("r"), size_t{1} << 30));

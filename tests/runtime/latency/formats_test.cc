@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/strings.h"
+#include "latency/cpu_set.h"
 #include "latency/oslat_text.h"
 #include "latency/outputs.h"
 #include "runtime/latency/support.h"
@@ -169,18 +170,23 @@ TEST(Signals, Usr2WritesASnapshotThatDoesNotGrow) {
   Child child({"-q", "-u"});
   std::string path = "/dev/shm/cyclictest" + std::to_string(child.pid());
   ASSERT_TRUE(child.WaitFor([&] { return !child.Out().empty() || !child.Err().empty(); }));
-  size_t first = 0;
-  ASSERT_TRUE(child.WaitFor([&] {
-    ::kill(child.pid(), SIGUSR2);
-    auto text = ReadFile(path);
-    first = text.ok() ? text->size() : 0;
-    return first > 0;
-  }));
-  for (int i = 0; i < 20; ++i) ::kill(child.pid(), SIGUSR2), ::usleep(20'000);
-  auto text = ReadFile(path);
-  ASSERT_TRUE(text.ok());
-  EXPECT_EQ(text->size(), first);
-  EXPECT_EQ(ParseCyclicText(*text).statuses.size(), 1u);
+  // Twenty snapshots, each of which is seen to be written: its cycles are more than the one's before.
+  uint64_t cycles = 0;
+  for (int i = 0; i < 20; ++i) {
+    std::string text;
+    ASSERT_TRUE(child.WaitFor([&] {
+      ::kill(child.pid(), SIGUSR2);
+      auto read = ReadFile(path);
+      text = read.ok() ? *read : "";
+      CyclicOutput out = ParseCyclicText(text);
+      return !out.statuses.empty() && out.statuses.back().cycles > cycles;
+    }));
+    CyclicOutput out = ParseCyclicText(text);
+    ASSERT_EQ(out.statuses.size(), 1u) << text;
+    cycles = out.statuses[0].cycles;
+    // Fields grow with their figures: nothing else does.
+    EXPECT_LT(text.size(), 400u) << text;
+  }
   EXPECT_EQ(child.End(SIGTERM), 0);
   EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the snapshot is left behind";
 }
@@ -275,8 +281,9 @@ std::vector<std::string> OslatLines(const std::string& text) {
 TEST(Busy, PrintsAsOslatDoes) {
   constexpr const char* kOslat = "/usr/bin/oslat";
   if (::access(kOslat, X_OK) != 0) GTEST_SKIP() << "needs oslat (package rt-tests)";
-  ProcessResult real = testing_support::Run({kOslat, "-q", "-c", "0", "-D", "1", "-b", "8"});
-  ProcessResult ours = RunBrink({"latency", "busy", "-C", "0", "-D", "1", "--format", "oslat", "--buckets", "8"});
+  const std::string cpu = std::to_string(AllowedCpus()[0]);
+  ProcessResult real = testing_support::Run({kOslat, "-q", "-c", cpu, "-D", "1", "-b", "8"});
+  ProcessResult ours = RunBrink({"latency", "busy", "-C", cpu, "-D", "1", "--format", "oslat", "--buckets", "8"});
   ASSERT_EQ(real.status, 0) << real.err;
   ASSERT_EQ(ours.status, 0) << ours.err;
   EXPECT_EQ(OslatLines(real.out), OslatLines(ours.out)) << real.out << ours.out;
@@ -285,7 +292,7 @@ TEST(Busy, PrintsAsOslatDoes) {
 
 TEST(Busy, OslatsBucketsHoldEveryTurnOfTheLoop) {
   TempDir dir;
-  ASSERT_EQ(RunBrink({"latency", "busy", "-C", "0", "-D", "1", "--save", dir.File("r")}).status, 0);
+  ASSERT_EQ(RunBrink({"latency", "busy", "-C", std::to_string(AllowedCpus()[0]), "-D", "1", "--save", dir.File("r")}).status, 0);
   auto document = ParseResultJson(*ReadFile(dir.File("r")));
   ASSERT_TRUE(document.ok());
   const ThreadResult& cpu = document->result.threads[0];
@@ -322,21 +329,30 @@ TEST(OwnFormats, MissedPeriodsAreCounted) {
     ::execl(BrinkBinary().c_str(), "brink", "latency", "-q", "--save", dir.File("r").c_str(), "-F", dir.File("f").c_str(), nullptr);
     ::_exit(127);
   }
-  // It measures once it has a cycle to tell of.
-  bool measuring = false;
-  for (int i = 0; i < 12'000 && !measuring; ++i) {
-    ::usleep(5000);
-    if (::access(dir.File("f").c_str(), R_OK) != 0) continue;
-    auto status = ReadFile(dir.File("f"), 1 << 20);
-    measuring = status.ok() && !ParseCyclicText(*status).statuses.empty() && ParseCyclicText(*status).statuses[0].cycles > 0;
-  }
-  ASSERT_TRUE(measuring);
+  // Waits until there are more cycles than `than` to tell of, a minute at most; how many.
+  auto cycles_above = [&](uint64_t than) -> uint64_t {
+    for (int i = 0; i < 12'000; ++i) {
+      ::usleep(5000);
+      if (::access(dir.File("f").c_str(), R_OK) != 0) continue;
+      auto status = ReadFile(dir.File("f"), 1 << 20);
+      if (!status.ok()) continue;
+      CyclicOutput out = ParseCyclicText(*status);
+      if (!out.statuses.empty() && out.statuses[0].cycles > than) return out.statuses[0].cycles;
+    }
+    return 0;
+  };
+  uint64_t before = cycles_above(0);
+  ASSERT_GT(before, 0u);
   ::kill(child, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status));
   ::usleep(30'000);
   ::kill(child, SIGCONT);
-  ::usleep(100'000);
+  // The stop itself may have come long after `before` was seen.
+  uint64_t after = cycles_above(before);
+  ASSERT_GT(cycles_above(after), after);
   ::kill(child, SIGTERM);
-  int status = 0;
   ::waitpid(child, &status, 0);
   ASSERT_EQ(status, 0);
   auto document = ParseResultJson(*ReadFile(dir.File("r")));

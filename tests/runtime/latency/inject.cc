@@ -1,6 +1,5 @@
 // Makes late wake-ups of one known cause and says when: `latency_inject KIND COUNT CPU FILE` writes "start end" lines
 // (CLOCK_MONOTONIC, ns), one for each. Kinds: busy softirq irqs-off stopped quota faults reclaim mutex pi-mutex; loop (until killed).
-// A stretch of which the hypervisor took much is none of that kind, and is made again.
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -22,32 +21,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <functional>
 #include <string>
 
+#include "runtime/latency/inject_truth.h"
 #include "latency_burn.skel.h"
 
+namespace brink::latency {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSpikeNs = 5 * kMs;
-
-int64_t Now() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000 * kMs + t.tv_nsec;
-}
-
-void SleepNs(int64_t ns) {
-  timespec t = {ns / (1000 * kMs), ns % (1000 * kMs)};
-  ::nanosleep(&t, nullptr);
-}
-
-[[noreturn]] void Fail(const char* what) {
-  std::perror(what);
-  std::exit(77);
-}
 
 void Pin(int cpu) {
   cpu_set_t set;
@@ -61,52 +43,18 @@ void Fifo(int priority) {
   if (::sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param) != 0) Fail("sched_setscheduler");
 }
 
-// A clock that is read without pause moves in small steps: larger ones are not this program's.
-constexpr int64_t kStolenStep = 200'000;
-
-// How much of it was stolen.
-int64_t Burn(int64_t ns) {
-  int64_t last = Now(), end = last + ns, stolen = 0;
-  while (last < end) {
-    int64_t now = Now();
-    if (now - last > kStolenStep) stolen += now - last;
-    last = now;
-  }
-  return stolen;
-}
-
-struct Log {
-  std::FILE* file;
-  void Add(int64_t start, int64_t end) const {
-    std::fprintf(file, "%ld %ld\n", static_cast<long>(start), static_cast<long>(end));
-    std::fflush(file);
-  }
-};
-
-int64_t OwnCpuTime() {
-  timespec t;
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * 1000 * kMs + t.tv_nsec;
-}
-
-// A `spike` that says no is none, and what took less CPU time than `at_least` (it may have slept in between) neither.
-void Repeat(int count, const Log& log, const std::function<void()>& prepare, const std::function<bool()>& spike, int64_t at_least = 0) {
-  for (int i = 0, tries = 0; i < count && tries < 20 * count; ++tries) {
-    if (prepare) prepare();
-    SleepNs(30 * kMs);
-    int64_t start = Now(), cpu_before = OwnCpuTime();
-    bool good = spike();
-    int64_t end = Now();
-    if (!good || OwnCpuTime() - cpu_before < at_least) continue;
-    log.Add(start, end);
-    ++i;
-  }
+Stretch Burn(int64_t ns) {
+  Steps steps;
+  int64_t start = Now(), now = start;
+  while (now < start + ns) steps.See(now = Now());
+  return {start, now, steps.stolen()};
 }
 
 void Busy(int count, int cpu, const Log& log) {
-  Pin(cpu);
+  // In this order: the CPU may be another real-time loop's.
   Fifo(90);
-  Repeat(count, log, {}, [] { return Burn(kSpikeNs) < kSpikeNs / 5; });
+  Pin(cpu);
+  Repeat(count, cpu, log, {}, {}, [] { return Burn(kSpikeNs); });
 }
 
 // Branches of registers only, for ever.
@@ -132,12 +80,18 @@ void Softirq(int count, int cpu, const Log& log) {
   ::getsockname(receiver, reinterpret_cast<sockaddr*>(&address), &length);
   int program = bpf_program__fd(skeleton->progs.burn_filter);
   if (::setsockopt(receiver, SOL_SOCKET, SO_ATTACH_BPF, &program, sizeof program) != 0) Fail("SO_ATTACH_BPF");
-  Pin(cpu);
   // Above ordinary work, below the measuring thread: the packet is sent when it is meant to be.
   Fifo(10);
-  Repeat(count, log, {}, [&] {
+  Pin(cpu);
+  auto* burnt = skeleton->bss;
+  // The softirq's time is not always this thread's: the program in it says itself what it was.
+  Repeat(count, cpu, log, {.holds_cpu = false}, {}, [&]() -> Stretch {
+    burnt->burn_end = 0;
     if (::sendto(sender, "x", 1, 0, reinterpret_cast<sockaddr*>(&address), sizeof address) != 1) Fail("sendto");
-    return true;
+    auto end = [&] { return static_cast<int64_t>(__atomic_load_n(&burnt->burn_end, __ATOMIC_ACQUIRE)); };
+    for (int i = 0; i < 1000 && !end(); ++i) SleepNs(kMs);
+    if (static_cast<int>(burnt->burn_cpu) != cpu) return {};
+    return {static_cast<int64_t>(burnt->burn_start), end(), static_cast<int64_t>(burnt->burn_stolen)};
   });
   latency_burn_bpf__destroy(skeleton);
 }
@@ -148,11 +102,13 @@ void InterruptsOff(int count, int cpu, const Log& log, int64_t length_ns) {
   int fd = ::open("/sys/module/brink_lbr/parameters/irqs_off", O_RDWR);
   if (fd < 0) Fail("irqs_off of the test module");
   std::string ns = std::to_string(length_ns);
-  Repeat(count, log, {}, [&] {
+  Repeat(count, cpu, log, {}, {}, [&]() -> Stretch {
+    int64_t start = Now();
     if (::pwrite(fd, ns.data(), ns.size(), 0) < 0) Fail("irqs_off");
+    int64_t end = Now();
     char stolen[32] = {};
     if (::pread(fd, stolen, sizeof stolen - 1, 0) <= 0) Fail("irqs_off");
-    return std::atoll(stolen) < length_ns / 5;
+    return {start, end, std::atoll(stolen)};
   });
 }
 
@@ -192,15 +148,17 @@ int64_t Throttled(const std::string& stat_file) {
 // as a gap of its own clock and in the group's cpu.stat.
 void Quota(int count, int cpu, const Log& log, const std::string& stat_file) {
   Pin(cpu);
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0, tries = 0; i < count && tries < kTries * count; ++tries) {
     SleepNs(100 * kMs);
-    int64_t before = Throttled(stat_file), last = Now(), start = 0, end = 0;
-    while (!end) {
+    int64_t before = Throttled(stat_file), begin = Now(), last = begin, start = 0, end = 0;
+    while (!end && last - begin < 2000 * kMs) {
       int64_t now = Now();
       if (now - last > 20 * kMs && Throttled(stat_file) > before) start = last, end = now;
       last = now;
     }
+    if (!end) continue;
     log.Add(start, end);
+    ++i;
   }
 }
 
@@ -210,16 +168,28 @@ void Faults(int count, int cpu, const Log& log) {
   auto* memory = static_cast<char*>(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ::madvise(memory, kSize, MADV_NOHUGEPAGE);
   Fifo(90);
-  Repeat(count, log, {}, [&] {
-    for (int64_t end = Now() + kSpikeNs; Now() < end;) {
-      for (size_t at = 0; at < kSize && Now() < end; at += 4096) memory[at] = 1;
+  Repeat(count, cpu, log, {}, {}, [&]() -> Stretch {
+    Steps steps;
+    int64_t start = Now(), now = start;
+    while (now < start + kSpikeNs) {
+      for (size_t at = 0; at < kSize && now < start + kSpikeNs; at += 4096) {
+        memory[at] = 1;
+        steps.See(now = Now());
+      }
       ::madvise(memory, kSize, MADV_DONTNEED);
     }
-    return true;
+    return {start, now, steps.stolen()};
   });
 }
 
-// Started in a memory group: fills it with file pages, then gives them back by direct reclaim in its own context.
+void WriteTo(int fd, const std::string& text) {
+  // Refused where not all could be reclaimed: what was is what counts.
+  ssize_t ignored = ::pwrite(fd, text.data(), text.size(), 0);
+  (void)ignored;
+}
+
+// Started in a memory group: fills it with clean file pages, which it then reclaims itself: by a limit (v1) or a request
+// (v2). Not by force_empty, which waits for work of all CPUs.
 void Reclaim(int count, int cpu, const Log& log, const std::string& big_file, const std::string& group) {
   Pin(cpu);
   constexpr size_t kFile = 96 << 20;
@@ -229,113 +199,144 @@ void Reclaim(int count, int cpu, const Log& log, const std::string& big_file, co
     if (::pwrite(fd, block, sizeof block, static_cast<off_t>(at)) != sizeof block) Fail("file");
   }
   ::fsync(fd);
-  std::string v2 = group + "/memory.reclaim", v1 = group + "/memory.force_empty";
+  std::string v2 = group + "/memory.reclaim", v1 = group + "/memory.limit_in_bytes";
   bool is_v2 = ::access(v2.c_str(), W_OK) == 0;
   int reclaim = ::open((is_v2 ? v2 : v1).c_str(), O_WRONLY);
   if (reclaim < 0) Fail("memory group");
-  Repeat(count, log,
-         [&] {
-           for (size_t at = 0; at < kFile; at += sizeof block) {
-             if (::pread(fd, block, sizeof block, static_cast<off_t>(at)) < 0) Fail("read");
-           }
-         },
-         [&] {
-           Fifo(90);
-           ssize_t ignored = ::pwrite(reclaim, is_v2 ? "32M" : "0", is_v2 ? 3 : 1, 0);
-           (void)ignored;
-           Fifo(0);
-           return true;
-         },
-         kMs * 6 / 10);
+  auto prepare = [&] {
+    Fifo(0);
+    if (!is_v2) WriteTo(reclaim, "-1");
+    for (size_t at = 0; at < kFile; at += sizeof block) {
+      if (::pread(fd, block, sizeof block, static_cast<off_t>(at)) < 0) Fail("read");
+    }
+    Fifo(90);
+  };
+  Repeat(count, cpu, log, {.at_least = kMs * 6 / 10}, prepare, [&]() -> Stretch {
+    int64_t start = Now();
+    WriteTo(reclaim, is_v2 ? "32M" : "48M");
+    return {start, Now(), 0};
+  });
+}
+
+// What the holder of a mutex, its waiter and the one who stops the holder share.
+struct Mutex {
+  pthread_mutex_t mutex;
+  std::atomic<int> held{0}, go{0}, waiting{0};
+};
+
+template <typename Body>
+pid_t Fork(const char* name, int cpu, int priority, const Body& body) {
+  pid_t child = ::fork();
+  if (child) return child;
+  ::prctl(PR_SET_NAME, name);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Pin(cpu);
+  Fifo(priority);
+  while (true) body();
+}
+
+// 'S' asleep, 'T' stopped, ...; waits for it, for two seconds.
+bool WaitForState(pid_t pid, char wanted) {
+  std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  for (int64_t end = Now() + 2000 * kMs; Now() < end; SleepNs(kMs / 20)) {
+    std::FILE* file = std::fopen(path.c_str(), "re");
+    if (!file) return false;
+    char state = 0;
+    int read = std::fscanf(file, "%*d (%*[^)]) %c", &state);
+    std::fclose(file);
+    if (read == 1 && state == wanted) return true;
+  }
+  return false;
+}
+
+// One wait for the stopped holder; one of which it was not stopped for most is not logged.
+bool StopHolder(Mutex* shared, pid_t holder, pid_t waiter, const Log& log) {
+  shared->go = 1;
+  while (shared->waiting.load() != 1) SleepNs(kMs / 10);
+  // From here it sleeps for the mutex only.
+  bool good = WaitForState(waiter, 'S');
+  int64_t start = Now();
+  ::kill(holder, SIGSTOP);
+  good &= WaitForState(holder, 'T');
+  int64_t stopped = Now();
+  shared->held = 2;  // the first thing that the holder sees when it goes on
+  SleepNs(kSpikeNs);
+  int64_t length = Now() - stopped;
+  ::kill(holder, SIGCONT);
+  while (shared->waiting.load() != 2) SleepNs(kMs / 10);
+  int64_t end = Now();
+  shared->waiting = 0;
+  SleepNs(5 * kMs);
+  if (!good || static_cast<double>(length) < static_cast<double>(end - start) * (1 - kForeign)) return false;
+  log.Add(start, end);
+  return true;
 }
 
 // The holder of a mutex is stopped for 5 ms while a thread named "waiter" waits for it. Parent: stops and goes on.
 void HeldMutex(int count, int cpu, const Log& log, bool inherit) {
-  struct Shared {
-    pthread_mutex_t mutex;
-    std::atomic<int> held{0}, go{0}, waiting{0};
-  };
-  auto* shared = static_cast<Shared*>(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  new (shared) Shared();
+  auto* shared = static_cast<Mutex*>(::mmap(nullptr, sizeof(Mutex), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  new (shared) Mutex();
   pthread_mutexattr_t attributes;
   ::pthread_mutexattr_init(&attributes);
   ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   if (inherit) ::pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
   ::pthread_mutex_init(&shared->mutex, &attributes);
-  pid_t holder = ::fork();
-  if (holder == 0) {
-    ::prctl(PR_SET_NAME, "holder");
-    Pin(cpu);
-    Fifo(60);
-    while (true) {
-      while (!shared->go.load()) SleepNs(kMs / 10);
-      shared->go = 0;
-      ::pthread_mutex_lock(&shared->mutex);
-      shared->held = 1;
-      while (shared->held.load() == 1) SleepNs(kMs / 10);
-      ::pthread_mutex_unlock(&shared->mutex);
-    }
-  }
-  pid_t waiter = ::fork();
-  if (waiter == 0) {
-    ::prctl(PR_SET_NAME, "waiter");
-    Pin(cpu);
-    Fifo(50);
-    while (true) {
-      while (shared->held.load() != 1) SleepNs(kMs / 10);
-      shared->waiting = 1;
-      ::pthread_mutex_lock(&shared->mutex);
-      ::pthread_mutex_unlock(&shared->mutex);
-      shared->waiting = 2;
-      while (shared->waiting.load()) SleepNs(kMs / 10);
-    }
-  }
+  pid_t holder = Fork("holder", cpu, 60, [shared] {
+    while (!shared->go.load()) SleepNs(kMs / 10);
+    shared->go = 0;
+    ::pthread_mutex_lock(&shared->mutex);
+    shared->held = 1;
+    while (shared->held.load() == 1) SleepNs(kMs / 10);
+    ::pthread_mutex_unlock(&shared->mutex);
+  });
+  pid_t waiter = Fork("waiter", cpu, 50, [shared] {
+    while (shared->held.load() != 1) SleepNs(kMs / 10);
+    shared->waiting = 1;
+    ::pthread_mutex_lock(&shared->mutex);
+    ::pthread_mutex_unlock(&shared->mutex);
+    shared->waiting = 2;
+    while (shared->waiting.load()) SleepNs(kMs / 10);
+  });
   std::printf("waiter %d holder %d\n", waiter, holder);
   std::fflush(stdout);
   std::getchar();  // until the observer has attached
   Fifo(70);
-  for (int i = 0; i < count; ++i) {
-    shared->go = 1;
-    while (shared->waiting.load() != 1) SleepNs(kMs / 10);
-    int64_t start = Now();
-    SleepNs(2 * kMs);  // it sleeps in the futex by now
-    ::kill(holder, SIGSTOP);
-    shared->held = 2;  // the first thing that the holder sees when it goes on
-    SleepNs(kSpikeNs);
-    ::kill(holder, SIGCONT);
-    while (shared->waiting.load() != 2) SleepNs(kMs / 10);
-    log.Add(start, Now());
-    shared->waiting = 0;
-    SleepNs(5 * kMs);
+  for (int i = 0, tries = 0; i < count && tries < kTries * count; ++tries) i += StopHolder(shared, holder, waiter, log);
+  for (pid_t child : {holder, waiter}) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
   }
-  ::kill(holder, SIGKILL);
-  ::kill(waiter, SIGKILL);
-  ::waitpid(holder, nullptr, 0);
-  ::waitpid(waiter, nullptr, 0);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 5) return 2;
-  std::string kind = argv[1];
-  int count = std::atoi(argv[2]), cpu = std::atoi(argv[3]);
-  Log log{std::fopen(argv[4], "w")};
-  if (!log.file) Fail(argv[4]);
+// Returns the exit status.
+int Inject(const std::string& kind, int count, int cpu, const Log& log, char** more, int extra) {
   if (kind == "loop") {
     Pin(cpu);
     // It shall have the CPU most of the time, whatever else runs.
     if (::setpriority(PRIO_PROCESS, 0, -20) != 0) Fail("setpriority");
+    std::puts("looping");
+    std::fflush(stdout);
     RegisterLoop();
   }
   if (kind == "busy") Busy(count, cpu, log);
   else if (kind == "softirq") Softirq(count, cpu, log);
-  else if (kind == "quota" && argc == 6) Quota(count, cpu, log, argv[5]);
-  else if (kind == "irqs-off" && argc == 6) InterruptsOff(count, cpu, log, std::atoi(argv[5]) * kMs);
+  else if (kind == "quota" && extra == 1) Quota(count, cpu, log, more[0]);
+  else if (kind == "irqs-off" && extra == 1) InterruptsOff(count, cpu, log, std::atoi(more[0]) * kMs);
   else if (kind == "stopped") Stopped(count, cpu, log);
   else if (kind == "faults") Faults(count, cpu, log);
-  else if (kind == "reclaim" && argc == 7) Reclaim(count, cpu, log, argv[5], argv[6]);
+  else if (kind == "reclaim" && extra == 2) Reclaim(count, cpu, log, more[0], more[1]);
   else if (kind == "mutex" || kind == "pi-mutex") HeldMutex(count, cpu, log, kind == "pi-mutex");
   else return 2;
   return 0;
+}
+
+}  // namespace brink::latency
+
+int main(int argc, char** argv) {
+  if (argc < 5) return 2;
+  brink::latency::Log log{std::fopen(argv[4], "w")};
+  if (!log.file) brink::latency::Fail(argv[4]);
+  return brink::latency::Inject(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), log, argv + 5, argc - 5);
 }

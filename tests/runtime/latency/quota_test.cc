@@ -19,6 +19,8 @@ TEST_F(Blame, ACpuQuotaIsSeen) {
   injection.join = injection.injector_join = [&] { group.Join(); };
   // Not while programs are loaded: that takes more than the quota has.
   injection.measuring = [&] { ASSERT_TRUE(SetQuota(group, true)); };
+  // Nor when it writes what it saw.
+  injection.injected = [&] { ASSERT_TRUE(SetQuota(group, false)); };
   Expect(
       [&] {
         ASSERT_TRUE(SetQuota(group, false));
