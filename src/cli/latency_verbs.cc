@@ -1,7 +1,9 @@
 #include "cli/latency_verbs.h"
 
-#include <cstdio>
 #include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
 
 #include "base/fd.h"
 #include "base/strings.h"
@@ -22,7 +24,7 @@ struct Forms {
   uint64_t max_spikes = 10;
   uint64_t buckets = 32;  // of the form oslat
   bool zero_omit = false;
-  uint64_t fail_above_ns = 0;
+  uint64_t fail_above_ns = UINT64_MAX;
 };
 
 void AddForms(Forms* forms, std::vector<Option>* options) {
@@ -58,7 +60,7 @@ StatusOr<int> Print(const Forms& forms, const Document& document) {
   if (!forms.save.empty()) RETURN_IF_ERROR(Write(forms.save, ResultJson(document)));
   if (!forms.folded.empty()) RETURN_IF_ERROR(Write(forms.folded, FoldedDiff(document.path_diff)));
   if (!forms.plot.empty()) RETURN_IF_ERROR(WritePlot(document, forms.plot));
-  return forms.fail_above_ns && Total(document.result).max() > static_cast<int64_t>(forms.fail_above_ns) ? kConditionMet : kDone;
+  return static_cast<uint64_t>(std::max<int64_t>(0, Total(document.result).max())) > forms.fail_above_ns ? kConditionMet : kDone;
 }
 
 // The words behind the options; --help is printed here (nothing then).

@@ -179,6 +179,23 @@ TEST_F(TraceTest, AbsentTracersSayWhatThereIs) {
   EXPECT_EQ(Difference(before_, Tree()), "");
 }
 
+// The user's own trace, as trace-cmd starts it: it holds the mark and is stopped.
+TEST_F(TraceTest, TraceTopMarksAndStopsTheUsersTrace) {
+  const std::string on = TracefsRoot() + "/tracing_on";
+  auto before = ReadFile(on, 16);
+  if (!before.ok() || *before != "1\n") GTEST_SKIP() << "needs a top-level trace that is on";
+  ProcessResult run = RunAsCyclictest({"-q", "-b", "1", "--tracemark", "--trace-top"});
+  EXPECT_EQ(*ReadFile(on, 16), "0\n");
+  {
+    auto fd = OpenFile(on, O_WRONLY);
+    ASSERT_TRUE(fd.ok() && WriteAll(fd->get(), "1", 1).ok());
+  }
+  ASSERT_EQ(run.status, 0) << run.err;
+  std::string marker = "hit latency threshold (" + std::to_string(ParseOf(run).break_value.value_or(-1)) + " > 1)";
+  EXPECT_THAT(*ReadFile(TracefsRoot() + "/trace", size_t{1} << 28), HasSubstr(marker));
+  EXPECT_EQ(Difference(before_, Tree()), "");
+}
+
 TEST_F(TraceTest, OldOptionsThatNeedNothingAreTaken) {
   ProcessResult run = RunAsCyclictest({"-q", "-n", "-U", "-y", "other", "-C", "-O", "noirq-info", "--notrace", "-l", "2"});
   EXPECT_EQ(run.status, 0) << run.err;
