@@ -1,4 +1,5 @@
 // brink's own options beside cyclictest's, and those of `watch`: one test each (docs/latency.md names them).
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
