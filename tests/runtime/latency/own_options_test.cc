@@ -36,7 +36,7 @@ TEST(Own, WorstKeepsTheLargest) {
 
 TEST(Own, PlotIsWhatItsNameSays) {
   TempDir dir;
-  struct { const char* file; const char* head; } cases[] = {{"p.svg", "<svg"}, {"p.html", "<!DOCTYPE html>"}, {"p.png", "\x89PNG\r\n"}};
+  struct { const char* file; const char* head; } cases[] = {{"p.svg", "<svg"}, {"p.html", "<!doctype html>"}, {"p.png", "\x89PNG\r\n"}};
   ASSERT_EQ(RunBrink({"latency", "-q", "-l", "50", "-t2", "--save", dir.File("r")}).status, 0);
   for (const auto& c : cases) {
     ProcessResult run = RunBrink({"latency", "report", dir.File("r"), "--plot", dir.File(c.file)});
