@@ -66,6 +66,19 @@ struct task_struct___thread {
 	struct thread_struct thread;
 };
 
+/* The restartable-sequence area: in the task itself, or in a structure of its own (6.19). */
+struct task_struct___rseq {
+	void *rseq;
+	__u32 rseq_len;
+};
+struct rseq_data___user {
+	void *usrptr;
+	__u32 len;
+};
+struct task_struct___rseq_data {
+	struct rseq_data___user rseq;
+};
+
 /* How often the thread was switched out, and its priority (below 100: real time). */
 struct task_struct___switches {
 	unsigned long nvcsw;

@@ -130,6 +130,34 @@ static __attribute__((noinline)) int walk_warm_up(struct brink_walk *w)
 	return 0;
 }
 
+/*
+ * The kernel writes a thread's restartable-sequence area on the way back to user space: its CPU, its sequence. The lines
+ * where it lies read as unknown.
+ */
+WALK_INLINE void walk_hide_rseq(struct brink_walk *w, const struct task_struct *task)
+{
+	const struct task_struct___rseq *plain = (const void *)task;
+	const struct task_struct___rseq_data *data = (const void *)task;
+	__u64 start = 0, len = 32;
+	__u32 nr = w->proc.nr_ranges;
+
+	if (bpf_core_field_exists(plain->rseq)) {
+		start = (__u64)BPF_CORE_READ(plain, rseq);
+		if (bpf_core_field_exists(plain->rseq_len))
+			len = BPF_CORE_READ(plain, rseq_len);
+	} else if (bpf_core_field_exists(data->rseq.usrptr)) {
+		start = (__u64)BPF_CORE_READ(data, rseq.usrptr);
+		len = BPF_CORE_READ(data, rseq.len);
+	}
+	if (!start || nr >= BRINK_WALK_RANGES)
+		return;
+	WALK_OPAQUE(nr);
+	w->proc.range[nr & (BRINK_WALK_RANGES - 1)].start = start & ~63ull;
+	w->proc.range[nr & (BRINK_WALK_RANGES - 1)].end = (start + len + 63) & ~63ull;
+	w->proc.range[nr & (BRINK_WALK_RANGES - 1)].kind = BRINK_RANGE_UNKNOWN;
+	w->proc.nr_ranges = nr + 1;
+}
+
 /* What user space knows about the process. 0, or 1 with w->stop set. */
 WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct *task)
 {
@@ -141,6 +169,7 @@ WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct
 	if (proc->flags & BRINK_PROC_REFUSED)
 		return walk_stop(w, BRINK_STOP_DEVICE_MEMORY);
 	w->proc = *proc;
+	walk_hide_rseq(w, task);
 	if (proc->flags & BRINK_PROC_FSBASE) {
 		w->reg[BRINK_WREG_FS].val = BPF_CORE_READ(thread, thread.fsbase);
 		w->reg[BRINK_WREG_FS].unk = 0;

@@ -91,7 +91,7 @@ RecordOptions::RecordOptions() {
       {.letter = 'b', .name = "branch-any", .group = how, .help = "All branches (-j any); the default.", .set = StoreFlag(&branch_any)},
       {.letter = 'g', .group = how, .help = "A call chain with each sample, by frame pointers.", .set = StoreFlag(&call_graph)},
       {.name = "call-graph", .value = kRequired, .meta = "fp", .group = how, .help = "Like -g; only fp.", .set = StoreString(&call_graph_mode)},
-      {.name = "depth", .value = kRequired, .meta = "N", .group = how, .help = "Most branches of a stack; the default is the source's (walk: 128 up to 250 Hz, else 32).", .set = StoreUint(&depth, 1, BRINK_MAX_WALK_BRANCHES)},
+      {.name = "depth", .value = kRequired, .meta = "N", .group = how, .help = "Most branches of a stack; the default is the source's (walk: 256 up to 125 Hz,\n128 up to 250 Hz, else 32).", .set = StoreUint(&depth, 1, BRINK_MAX_WALK_BRANCHES)},
       {.name = "whole-run", .group = how, .help = "With --source step: every branch of the whole run, not samples.", .set = StoreFlag(&whole_run)},
       {.letter = 'D', .name = "delay", .value = kRequired, .meta = "MS", .group = how, .help = "Begin after this time; -1: never by itself.", .set = StoreDelay(&delay_ms)},
       {.name = "strip-kernel", .group = how, .help = "Leave kernel addresses out of the recording: who reads it does not learn where the kernel lies.", .set = StoreFlag(&strip_kernel)},

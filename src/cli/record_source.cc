@@ -1,5 +1,6 @@
 #include "cli/record_source.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/fd.h"
@@ -102,7 +103,13 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   walk.depth = static_cast<uint32_t>(options.depth);
   // Depth is worth more than frequency (docs/walk.md), where the frequency leaves time for it.
   const uint64_t frequency = request->spec.session.frequency;
-  if (walk.depth == 0 && frequency != 0 && frequency <= kWalkDeepUpToHz) walk.depth = kWalkDeepDepth;
+  if (walk.depth == 0) {
+    for (const auto& row : kWalkDepths) {
+      if (walk.depth == 0 && frequency != 0 && frequency <= row.up_to_hz) walk.depth = row.depth;
+    }
+    if (walk.mode == WalkMode::kInterrupt) walk.depth = std::min<uint32_t>(walk.depth, BRINK_WALK_IRQ_DEPTH);
+    walk.depth_is_wish = true;
+  }
   walk.budget_ns = options.walk_budget_ns;
   walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
   walk.cache_bytes = options.code_cache;

@@ -240,6 +240,7 @@ Status WalkSource::LoadTask(SourceContext& context) {
 
 Status WalkSource::Load(SourceContext& context) {
   Status loaded = may_be_task() ? LoadTask(context) : LoadInterrupt(context);
+  if (!loaded.ok() && options_.depth_is_wish) options_.depth = std::min<uint32_t>(options_.depth, BRINK_WALK_IRQ_DEPTH);
   bool fits = options_.depth <= BRINK_WALK_IRQ_DEPTH && options_.budget_ns <= kWalkMaxBudgetNs;
   if (!loaded.ok() && options_.mode == WalkMode::kPreferTask && fits) {
     notes_.push_back("walks happen in the sampling interrupt, because task mode does not load: " + std::string(loaded.message()));

@@ -32,6 +32,7 @@ struct WalkObject {
 struct WalkSourceOptions {
   WalkMode mode = WalkMode::kInterrupt;
   uint32_t depth = 0;                     // branches of a stack; 0: the default of the mode
+  bool depth_is_wish = false;             // interrupt mode takes as much of it as it can
   uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
   uint32_t share_permille = 20;           // most walk time of a CPU
   uint32_t max_steps = 0;                 // 0: from the depth
@@ -47,8 +48,11 @@ struct WalkSourceOptions {
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;
-// What record asks for by itself up to this many samples a second: about the same time, and truer edges (docs/walk.md).
-inline constexpr uint32_t kWalkDeepDepth = 128, kWalkDeepUpToHz = 250;
+// What record asks for by itself up to so many samples a second: about the same time, and truer edges (docs/walk.md). In
+// interrupt mode BRINK_WALK_IRQ_DEPTH of it.
+inline constexpr struct {
+  uint32_t up_to_hz, depth;
+} kWalkDepths[] = {{125, 256}, {250, 128}};
 inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
 inline constexpr uint64_t kWalkTryBudgetNs = 40'000;
 inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;

@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-PYTHON = """
-import json, re, random, collections
-
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from report_numbers import numbers  # noqa: E402
+
+PYTHON = """
+import json, re, random, collections
 random.seed(3)
 rows = [{"id": i, "name": "n%d" % (i * 7 % 1001), "tags": [str(j) for j in range(i % 5)]} for i in range(3000)]
 pattern = re.compile(r"n(\\d+)[13579]\\b")

@@ -30,6 +30,7 @@ const Mode kModes[] = {
     {"whole", {"--source", "step", "--whole-run"}},
     {"walk_irq", {"--source", "walk", "--walk-mode", "irq", "-F", "2000", "--walk-share", "0"}},
     {"walk_task", {"--source", "walk", "--walk-mode", "task", "-F", "2000", "--walk-share", "0", "--depth", "256"}},
+    {"walk_auto", {"--source", "walk", "-F", "2000", "--walk-share", "0"}},
 };
 
 std::vector<std::string> Record(const Mode& mode, const TempDir& folder, std::vector<std::string> more) {
@@ -44,7 +45,7 @@ class Harmless : public testing::TestWithParam<Mode> {
   void SetUp() override {
     std::string_view name = GetParam().name;
     if (name == "walk_irq") SKIP_UNLESS("source.walk");
-    if (name == "walk_task") SKIP_UNLESS("source.walk_task");
+    if (name == "walk_task" || name == "walk_auto") SKIP_UNLESS("source.walk_task");
   }
 };
 
