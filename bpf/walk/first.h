@@ -27,7 +27,6 @@ static __attribute__((noinline)) int walk_first_walk(void *ctx, struct walk_slot
 	w->assists = 0;
 	walk_prepare(w, s->time_ns);
 	w->deadline_ns = s->time_ns + walk_first_ns;
-	walk_warm_up(w);
 	walk_take_regs(w, ctx);
 	if (walk_take_space(w, task, s->task_start_ns) || walk_translate(w))
 		return 0;

@@ -42,7 +42,6 @@ WALK_INLINE int walk_sample(void *ctx, struct brink_sample *s, struct brink_bran
 		return 1;
 	}
 	walk_prepare(w, s->time_ns);
-	walk_warm_up(w);
 	walk_take_regs(w, ctx);
 	walk_go(w, out, task, s->task_start_ns);
 	walk_give(w, out, s, entries, room);

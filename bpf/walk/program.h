@@ -94,42 +94,6 @@ WALK_INLINE void walk_bucket_pay(__u64 ns)
 		__sync_fetch_and_add(&b->left_ns, -(__s64)ns);
 }
 
-struct walk_texts {
-	struct brink_walk_text part[BRINK_WALK_TEXTS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct walk_texts);
-} walk_texts SEC(".maps");
-
-/* A piece of text that takes longer to read comes from far away, and so do the others. */
-#define WALK_TEXT_NEAR_NS 300
-
-/* Brings the walker's text into the second-level cache, where the sampled program has displaced it (abi/walk.h). */
-static __attribute__((noinline)) int walk_warm_up(struct brink_walk *w)
-{
-	__u32 zero = 0, i, size;
-	const struct walk_texts *texts = bpf_map_lookup_elem(&walk_texts, &zero);
-	__u64 start;
-
-	if (!texts || !w)
-		return 1;
-	start = bpf_ktime_get_ns();
-	for (i = 0; i < BRINK_WALK_TEXTS; i++) {
-		size = texts->part[i].size;
-		if (!size || size > BRINK_WALK_TEXT_BYTES)
-			break;
-		/* Into lines that the walk is about to take: what is in them now counts for nothing. */
-		bpf_probe_read_kernel(w->mem, size, (const void *)texts->part[i].address);
-		if (!i && bpf_ktime_get_ns() - start < WALK_TEXT_NEAR_NS)
-			break;
-	}
-	return 0;
-}
-
 /*
  * The kernel writes a thread's restartable-sequence area on the way back to user space: its CPU, its sequence. The lines
  * where it lies read as unknown.

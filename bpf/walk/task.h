@@ -213,8 +213,6 @@ static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u
 	w->faults = 0;
 	w->assists = 0;
 	walk_prepare(w, bpf_ktime_get_ns());
-	if (how == WALK_FRESH)
-		walk_warm_up(w);
 	if (walk_take_user_regs(w, task, s->ip, slot->sp))
 		return 1;
 	if (walk_take_space(w, task, s->task_start_ns))

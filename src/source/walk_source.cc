@@ -17,7 +17,6 @@
 
 #include "brink/abi/session.h"
 #include "brink/abi/walk_state.h"
-#include "source/walk_text.h"
 #include "session/core.h"
 #include "walk.skel.h"
 #include "walk_scalar.skel.h"
@@ -203,19 +202,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   RETURN_IF_ERROR(SetRodata(object_, "walk_goes_on", &goes_on, sizeof goes_on));
   if (options_.object.configure) RETURN_IF_ERROR(options_.object.configure(object_));
   if (int error = bpf_object__load(object_)) return BpfLoadError(-error, "load the walker");
-  TellTexts();
   return OkStatus();
-}
-
-// The walker learns where its own text lies; where the kernel does not say, it does without.
-void WalkSource::TellTexts() {
-  const bpf_map* map = bpf_object__find_map_by_name(object_, "walk_texts");
-  const bpf_program* walker = program();
-  if (!map || !walker) return;
-  std::vector<brink_walk_text> texts = WalkTexts(walker);
-  texts.resize(BRINK_WALK_TEXTS);
-  const uint32_t zero = 0;
-  bpf_map_update_elem(bpf_map__fd(map), &zero, texts.data(), BPF_ANY);
 }
 
 Status WalkSource::LoadInterrupt(SourceContext& context) {

@@ -88,7 +88,6 @@ class WalkSource : public StackSource {
 
   // Opens, configures, shares and loads one form of the walker.
   Status LoadObject(SourceContext& context, const void* elf, size_t size);
-  void TellTexts();
   Status LoadTask(SourceContext& context);
   Status LoadInterrupt(SourceContext& context);
   bool may_be_task() const { return options_.mode != WalkMode::kInterrupt; }

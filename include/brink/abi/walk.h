@@ -266,21 +266,6 @@ BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 24, 4);
 #define BRINK_WALK_ALL_KINDS 0xffffffffu
 
 /*
- * A piece of the walker's own machine code. A program that leaves no cache line alone between two samples leaves none of
- * the walker's text either, and instruction fetch waits for one line after another; read as data, they come side by side.
- */
-#define BRINK_WALK_TEXTS 16
-#define BRINK_WALK_TEXT_BYTES 2048
-struct brink_walk_text {
-	__u64 address;
-	__u32 size;	/* at most BRINK_WALK_TEXT_BYTES; 0 = none */
-	__u32 reserved;
-};
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_text) == 16);
-BRINK_ABI_FIELD(struct brink_walk_text, address, 0, 8);
-BRINK_ABI_FIELD(struct brink_walk_text, size, 8, 4);
-
-/*
  * Maps (bpf/walk/maps.h):
  *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop, and heads of blocks
  *   walk_pages  ARRAY, BPF_F_MMAPABLE: struct brink_walk_page
@@ -288,7 +273,6 @@ BRINK_ABI_FIELD(struct brink_walk_text, size, 8, 4);
  *   walk_procs  HASH: __u64 asid -> struct brink_walk_proc
  *   walk_state  ARRAY: struct brink_walk (abi/walk_state.h), one a slot
  *   walk_out    ARRAY: struct brink_walk_out, one a slot
- *   walk_texts  ARRAY: struct brink_walk_text, filled in from the front after load, or not at all
  * User space sets max_entries of walk_uops, walk_pages, walk_state and walk_out before loading.
  */
 
