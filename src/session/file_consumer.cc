@@ -195,7 +195,24 @@ Status FileConsumer::OnPerfRecord(const PerfRecordView& view) {
     MutexLock lock(mutex_);
     if (threads_.size() < kMostThreads) threads_[uint64_t{pid} << 32 | tid].comm.assign(name, strnlen(name, view.record.size() - 16));
   }
+  if (header.type == PERF_RECORD_EXIT && view.record.size() >= 24) {
+    uint32_t pid, tid;
+    std::memcpy(&pid, view.record.data() + 8, 4);
+    std::memcpy(&tid, view.record.data() + 16, 4);
+    ForgetUnsampled(uint64_t{pid} << 32 | tid);
+  }
   return OkStatus();
+}
+
+// A thread that ended without a sample needs no line in the report. Its samples may be a little late.
+void FileConsumer::ForgetUnsampled(uint64_t ended) {
+  constexpr size_t kLate = 1024;
+  ended_.push_back(ended);
+  if (ended_.size() <= kLate) return;
+  MutexLock lock(mutex_);
+  auto it = threads_.find(ended_.front());
+  if (it != threads_.end() && it->second.samples == 0) threads_.erase(it);
+  ended_.pop_front();
 }
 
 // The kernel gives no id for a file whose first page is not cached, or that has none: then the file is asked, by the

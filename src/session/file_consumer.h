@@ -3,6 +3,7 @@
 
 #include <linux/perf_event.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -92,6 +93,7 @@ class FileConsumer : public Consumer {
   void WriteBatch();
   void RememberBuildId(std::span<const std::byte> record);
   void CountSample(const SampleView& sample);
+  void ForgetUnsampled(uint64_t ended);
   void CheckSize();
 
   const FileSpec spec_;
@@ -100,6 +102,7 @@ class FileConsumer : public Consumer {
   std::unique_ptr<perfdata::Writer> writer_;
   std::vector<std::byte> batch_;
   size_t used_ = 0;
+  std::deque<uint64_t> ended_;  // the last threads that ended: pid << 32 | tid
   std::vector<uint32_t> batched_samples_;  // ABI size of each sample in the batch, in order
   Settled settled_;
   absl::flat_hash_map<std::string, perfdata::BuildIdEntry> build_ids_;

@@ -108,7 +108,7 @@ RunCgroup::~RunCgroup() {
   for (int turn = 0; turn < 8; ++turn) {
     if (rmdir(path_.c_str()) == 0 || errno != EBUSY) return;
     auto text = ReadFile(path_ + "/cgroup.procs");
-    if (!text.ok()) return;
+    if (!text.ok()) continue;
     for (std::string_view line : Split(*text, '\n')) {
       pid_t pid = 0;
       std::from_chars(line.data(), line.data() + line.size(), pid);

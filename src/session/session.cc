@@ -363,6 +363,7 @@ uint64_t Session::OldestUnderWay() { return source_->OldestUnderWay(); }
 
 void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
   source_->OnTick(now_ns);
+  filter_->ForgetEnded();
   if (side_band_overflows_ != resynced_) {
     resynced_ = side_band_overflows_;
     filter_->FollowChildrenInProc();

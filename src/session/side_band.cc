@@ -1,8 +1,10 @@
 #include "session/side_band.h"
 
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <time.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "kernel/perf_event.h"
@@ -70,6 +72,18 @@ void SideBandFilter::FollowChildrenInProc() {
   }
 }
 
+void SideBandFilter::ForgetEnded() {
+  absl::erase_if(ended_, [this](auto& process) {
+    if (process.second) {
+      followed_.erase(process.first);
+      return true;
+    }
+    // One whose other threads run on, or that is not waited for, is still there.
+    process.second = kill(process.first, 0) != 0 && errno == ESRCH;
+    return false;
+  });
+}
+
 bool SideBandFilter::TakeTask(std::span<const std::byte> record, bool fork) {
   struct {
     perf_event_header header;
@@ -87,6 +101,8 @@ bool SideBandFilter::TakeTask(std::span<const std::byte> record, bool fork) {
       followed_.erase(pid);  // the number of one that has ended, used again
     }
   }
+  if (fork && process) ended_.erase(pid);
+  else if (process && !follow_all_ && followed_.contains(pid)) ended_.try_emplace(pid, false);
   bool ours = follow_all_ || followed_.contains(pid);
   if (ours && !fork && process) callbacks_.process_changed(pid, true);
   return ours;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
 #include "base/status.h"
@@ -44,7 +45,10 @@ class SideBandFilter {
   void FollowChildrenInProc();
   // Whether the record goes into the recording; keeps the set up to date.
   bool Take(std::span<const std::byte> record);
-  // Processes followed and alive, for re-reading /proc; empty with follow_all.
+  // Once a round, when its records have been taken: lets go of those that have ended, or a storm of short processes would
+  // be remembered for ever.
+  void ForgetEnded();
+  // Processes followed, for re-reading /proc; empty with follow_all.
   std::vector<pid_t> followed() const { return {followed_.begin(), followed_.end()}; }
   bool follow_all() const { return follow_all_; }
 
@@ -54,6 +58,8 @@ class SideBandFilter {
   bool follow_all_, children_;
   Callbacks callbacks_;
   absl::flat_hash_set<pid_t> followed_;
+  // Their first thread has ended; true: and a round ago the process was gone. Its last records are those of that round.
+  absl::flat_hash_map<pid_t, bool> ended_;
 };
 
 }  // namespace brink

@@ -109,6 +109,8 @@ std::string Judge(const Scenario& scenario, const Fault& fault, const Outcome& o
     if (process.status != 128 + SIGKILL) return "it was to be killed";
     return scenario.records ? JudgeFile(data, folder, false) : "";
   }
+  // Asked to end before it has begun to listen: as any program would.
+  if (fault.kind == kStop && process.status == 128 + SIGINT) return scenario.records ? JudgeFile(data, folder, false) : "";
   if (process.status > 128) return "it was ended by a signal";
   const bool complete = process.status == 0 || process.status == 3;
   if (!complete && process.status != 1 && process.status != 2 && process.status != 125 && process.status != 126 && process.status != 127) return "a status that means nothing";

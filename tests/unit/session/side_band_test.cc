@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -65,6 +67,41 @@ TEST(SideBandFilter, LeavesChildrenAloneWhenToldSo) {
   EXPECT_FALSE(filter.Take(maker.Fork(100, 200, 200)));
   EXPECT_TRUE(filter.Take(maker.Fork(100, 100, 101)));  // a thread
   EXPECT_FALSE(filter.Take(maker.Mmap(200)));
+}
+
+// What has ended and is gone is let go a round later; what is still there, or was born again, is not.
+TEST(SideBandFilter, ForgetsTheDeadAndOnlyThem) {
+  Events events;
+  SideBandFilter filter(false, true, events.callbacks());
+  Maker maker;
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+  const uint32_t dead = static_cast<uint32_t>(gone), alive = static_cast<uint32_t>(getpid());
+  filter.Follow(100);
+  filter.Take(maker.Fork(100, dead, dead));
+  filter.Take(maker.Fork(100, alive, alive));
+  filter.ForgetEnded();
+  filter.ForgetEnded();
+  EXPECT_TRUE(filter.follows(gone)) << "its end was not told yet";
+  filter.Take(maker.Exit(dead, dead + 1));
+  filter.ForgetEnded();
+  filter.ForgetEnded();
+  EXPECT_TRUE(filter.follows(gone)) << "a thread ended";
+  filter.Take(maker.Exit(dead, dead));
+  filter.Take(maker.Exit(alive, alive));  // its first thread: others run on
+  filter.ForgetEnded();
+  EXPECT_TRUE(filter.Take(maker.Mmap(dead))) << "records of the round in which it ended";
+  filter.ForgetEnded();
+  EXPECT_FALSE(filter.Take(maker.Mmap(dead)));
+  EXPECT_FALSE(filter.follows(gone));
+  EXPECT_TRUE(filter.follows(getpid()));
+  filter.Take(maker.Fork(100, dead, dead));
+  filter.Take(maker.Exit(dead, dead));
+  filter.ForgetEnded();
+  filter.Take(maker.Fork(100, dead, dead));
+  filter.ForgetEnded();
+  EXPECT_TRUE(filter.follows(gone)) << "the number is used again";
 }
 
 TEST(SideBandFilter, AReusedPidOfAStrangerIsNoTarget) {
