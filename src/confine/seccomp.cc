@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/sanitizer.h"
 #include "confine/confine.h"
 
 namespace brink {
@@ -39,11 +40,7 @@ constexpr const char* kDeadly[] = {"execve", "execveat", "ptrace", "process_vm_w
 constexpr const char* kDeadlyToReaders[] = {"fork", "vfork", "bpf", "perf_event_open", "process_vm_readv", "socket", "connect", "bind", "listen",
                                             "kill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal", "capset"};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitizer = true;  // their run time forks and traces itself at the end
-#else
-constexpr bool kSanitizer = false;
-#endif
+constexpr bool kSanitizer = BRINK_SANITIZED;  // their run time forks and traces itself at the end
 
 Status Add(scmp_filter_ctx filter, uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> conditions = {}) {
   int number = seccomp_syscall_resolve_name(name);

@@ -112,11 +112,16 @@ std::string NoDevice(const PerfTarget& target, const OpenContext& context) {
   return absl::StrCat("CPU ", target.cpu, " is offline; online: ", context.online_cpus);
 }
 
+// Version 2 gives the controller to every group, but only once any controller was given out at the root, as systemd does at boot.
+std::string NoController() {
+  return "the cgroup has no perf_event controller: it was removed meanwhile, or nobody has set up this hierarchy yet; echo +cpu > /sys/fs/cgroup/cgroup.subtree_control";
+}
+
 std::string Reason(int error, const perf_event_attr& attr, const PerfTarget& target, const OpenContext& context) {
   switch (error) {
     case EACCES:
     case EPERM: return Denied(attr, target, context);
-    case ENOENT: return NoPmu(attr, context);
+    case ENOENT: return (target.flags & PERF_FLAG_PID_CGROUP) ? NoController() : NoPmu(attr, context);
     case EOPNOTSUPP: return NotSupported(attr, context);
     case EINVAL: return Invalid(attr, context);
     case ENODEV: return NoDevice(target, context);

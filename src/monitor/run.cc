@@ -61,6 +61,7 @@ class Outlet {
   Outlet(const RunRequest& request, const PolicyHolder& policy) : request_(request), policy_(policy) {}
 
   Status Open() {
+    MutexLock lock(mutex_);
     for (const std::string& word : request_.sinks) {
       ASSIGN_OR_RETURN(auto sink, MakeSink(word, request_.text));
       sinks_.emplace_back(word, std::move(sink));

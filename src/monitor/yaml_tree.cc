@@ -38,10 +38,10 @@ class Builder {
         ASSIGN_OR_RETURN(YamlValue child, Build(pair->value, depth + 1));
         const std::string where = name_ + ":" + std::to_string(key.line);
         if (key.kind != YamlValue::Kind::kScalar) return InvalidArgument(where + ": a key must be a word");
-        if (std::any_of(value.keys.begin(), value.keys.end(), [&](const auto& k) { return k.first == key.text; })) {
+        if (std::any_of(value.keys.begin(), value.keys.end(), [&](const auto& k) { return k.key == key.text; })) {
           return InvalidArgument(where + ": '" + EscapeForTerminal(key.text) + "' is there twice");
         }
-        value.keys.emplace_back(std::move(key.text), std::move(child));
+        value.keys.push_back({std::move(key.text), std::move(child)});
       }
     }
     return value;

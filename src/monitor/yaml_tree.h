@@ -4,19 +4,25 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
 
 namespace brink::cfi {
 
+struct YamlKey;
+
 struct YamlValue {
   enum class Kind { kScalar, kList, kMap } kind = Kind::kScalar;
   size_t line = 0;  // from 1
-  std::string text;                                     // kScalar
-  std::vector<YamlValue> items;                         // kList
-  std::vector<std::pair<std::string, YamlValue>> keys;  // kMap, in order; no key twice
+  std::string text;              // kScalar
+  std::vector<YamlValue> items;  // kList
+  std::vector<YamlKey> keys;     // kMap, in order; no key twice
+};
+
+struct YamlKey {
+  std::string key;
+  YamlValue value;
 };
 
 // One document. Errors name `name` and the line.

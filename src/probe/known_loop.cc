@@ -1,5 +1,7 @@
 #include "probe/known_loop.h"
 
+#include "base/noinline.h"
+
 // Global labels, so that C++ can name each branch and each target.
 #if defined(__x86_64__)
 asm(R"(
@@ -116,7 +118,7 @@ bool IsKnownBranch(const brink_branch& entry, Kind* kind) {
 
 bool FromKnownLoop(const brink_branch& entry) { return entry.from >= At(brink_known_top) && entry.from < At(brink_known_end) && entry.from != At(brink_known_exit); }
 
-extern "C" __attribute__((noinline, noclone)) int brink_probe_target(int value) {
+extern "C" BRINK_NOINLINE int brink_probe_target(int value) {
   asm volatile("" : "+r"(value));
   return value + 1;
 }

@@ -23,6 +23,7 @@ mount -t bpf bpf /sys/fs/bpf
 mount -t tracefs trace /sys/kernel/tracing
 mount -t debugfs debug /sys/kernel/debug
 mount -t cgroup2 cgroup /sys/fs/cgroup
+echo +pids > /sys/fs/cgroup/cgroup.subtree_control # as every init does; perf_event of version 2 waits for it
 ip link set lo up
 hostname guest
 stty -F RESULT_TTY raw 2>/dev/null

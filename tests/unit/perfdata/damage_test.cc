@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/fd.h"
+#include "base/sanitizer.h"
 #include "file_builder.h"
 #include "perfdata/reader.h"
 #include "recording.h"
@@ -217,9 +218,7 @@ TEST(Truncation, OfSharedRecordingsIsHarmlessEverywhere) {
     ++files;
   }
   EXPECT_GE(files, 25);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(PeakMib(), 256u);
-#endif
+  if (!BRINK_SANITIZED) EXPECT_LE(PeakMib(), 256u);
 }
 
 }  // namespace

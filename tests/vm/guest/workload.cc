@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include "base/check.h"
+#include "base/noinline.h"
 
 namespace brink::guest {
 namespace {
@@ -31,7 +32,7 @@ constexpr Step kSteps[] = {Odd, Even, Choose};
 }  // namespace
 
 // The label is named in WorkloadEnd; a second copy of the function would define it twice.
-__attribute__((noinline, noclone)) void Workload(unsigned seed, char* memory) {
+BRINK_NOINLINE void Workload(unsigned seed, char* memory) {
   unsigned x = seed;
   for (int round = 0; round < 12; round++) {
     for (int i = 0; i < 4; i++) x = kSteps[x % 3](x + i);
