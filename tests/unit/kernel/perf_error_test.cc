@@ -31,7 +31,7 @@ const SamplingSpec kBranches{.period = 1000, .branch_sample_type = PERF_SAMPLE_B
 TEST(ExplainOpenError, NoPmuInAVirtualMachine) {
   EXPECT_THAT(Explain(ENOENT, "cycles", {}, {.pid = 0}, {.hypervisor = true}),
               AllOf(HasSubstr("no hardware PMU in this virtual machine"), HasSubstr("-e cpu-clock")));
-  EXPECT_THAT(Explain(ENOENT, "cpu-clock", {}, {.pid = 5, .cpu = 0, .flags = PERF_FLAG_PID_CGROUP}), HasSubstr("subtree_control"));
+  EXPECT_THAT(Explain(ENOENT, "cpu-clock", {}, {.pid = 5, .cpu = 0, .flags = PERF_FLAG_PID_CGROUP}, {}), HasSubstr("subtree_control"));
   EXPECT_THAT(Explain(ENOENT, "r1234", {}, {.pid = 0}, {.has_cpu_pmu = true}), HasSubstr("does not have this event"));
 }
 
