@@ -20,12 +20,15 @@ char LICENSE[] SEC("license") = "GPL";
 #if defined(__TARGET_ARCH_x86)
 #define SNAP_REG_RET 80
 #define SNAP_REG_SYSCALL 120
-#define SNAP_ARG_OFFSETS {112, 104, 96, 88, 72, 64}
+#define SNAP_REG_FIRST 112
 #define SNAP_ARG_COUNT 6
+#define SNAP_ARG_OFFSET(i) ((i) == 0 ? 112 : (i) == 1 ? 104 : (i) == 2 ? 96 : (i) == 3 ? 88 : (i) == 4 ? 72 : 64)
 #else
 #define SNAP_REG_RET 0
 #define SNAP_REG_SYSCALL 64
+#define SNAP_REG_FIRST 0
 #define SNAP_ARG_COUNT 8
+#define SNAP_ARG_OFFSET(i) ((i) * 8)
 #endif
 
 brink_always_inline __u64 snap_entry_key(const struct task_struct *task)
@@ -38,8 +41,11 @@ brink_always_inline void snap_take_entry(const struct task_struct *task, struct 
 					 struct snap_hit *hit)
 {
 	__u64 key = snap_entry_key(task);
-	struct brink_snap_entry *found = bpf_map_lookup_elem(&snap_entries, &key);
+	struct brink_snap_entry *found;
 
+	if (!(snap_cfg.flags & BRINK_SNAP_CFG_ENTRY))
+		return;
+	found = bpf_map_lookup_elem(&snap_entries, &key);
 	if (!found)
 		return;
 	*room = *found;
@@ -47,21 +53,38 @@ brink_always_inline void snap_take_entry(const struct task_struct *task, struct 
 	bpf_map_delete_elem(&snap_entries, &key);
 }
 
-brink_always_inline void snap_keep_entry(const struct task_struct *task, struct brink_snap_entry *entry)
+/* The entry of a function whose return is the trigger; `regs` has its arguments, or is NULL where nobody wants them. */
+brink_always_inline int snap_enter(void *regs)
 {
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct brink_snap_entry entry = {};
 	__u64 key = snap_entry_key(task);
+	__u32 i;
 
-	entry->time_ns = bpf_ktime_get_ns();
-	bpf_map_update_elem(&snap_entries, &key, entry, BPF_ANY);
+	if (!snap_wants(task))
+		return 0;
+	if (regs) {
+#pragma unroll
+		for (i = 0; i < SNAP_ARG_COUNT; i++)
+			entry.args[i] = brink_ctx_u64(regs, SNAP_ARG_OFFSET(i));
+	}
+	entry.time_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(&snap_entries, &key, &entry, BPF_ANY);
+	return 0;
 }
 
-brink_always_inline __u64 snap_user_reg(const struct task_struct *task, __u32 offset)
+/* Word of the user registers that a system call's tracepoint was given. */
+brink_always_inline __u64 snap_syscall_reg(const struct bpf_raw_tracepoint_args *ctx, __u32 offset)
 {
-	const char *regs = (void *)bpf_task_pt_regs((struct task_struct *)task);
 	__u64 value = 0;
 
-	bpf_probe_read_kernel(&value, sizeof(value), regs + offset);
+	bpf_probe_read_kernel(&value, sizeof(value), (const char *)ctx->args[0] + offset);
 	return value;
+}
+
+brink_always_inline int snap_other_syscall(__u64 number)
+{
+	return snap_cfg.syscall != ~0u && (__u32)number != snap_cfg.syscall;
 }
 
 /* tracepoint:CATEGORY:NAME. The place is the innermost kernel frame behind the tracepoint's own. */
@@ -69,7 +92,7 @@ SEC("?tp")
 int snap_tracepoint(void *ctx)
 {
 	SNAP_BEGIN(hit);
-	hit.ip_from_stack = 1;
+	hit.place = SNAP_AT_FRAME;
 	hit.kernel_ip = 1;
 	return snap_capture(ctx, &hit);
 }
@@ -80,10 +103,10 @@ int snap_raw_tracepoint(void *ctx)
 {
 	SNAP_BEGIN(hit);
 	if (snap_cfg.flags & BRINK_SNAP_CFG_ENTRY_KERNEL) {
-		hit.ip_from_stack = 1;
+		hit.place = SNAP_AT_FRAME;
 		hit.kernel_ip = 1;
 	} else {
-		hit.ip = snap_user_reg(task, BRINK_REG_IP);
+		hit.place = SNAP_AT_USER;
 	}
 	return snap_capture(ctx, &hit);
 }
@@ -95,33 +118,28 @@ int snap_exit(struct bpf_raw_tracepoint_args *ctx)
 	SNAP_BEGIN(hit);
 	if (task->signal->live.counter)
 		return 0;
-	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	hit.place = SNAP_AT_USER;
 	return snap_capture(ctx, &hit);
 }
 
-/* args: pt_regs, number. With a duration or saved arguments wanted it is the other half of snap_sys_exit. */
+/* args: pt_regs, number. The number first: most calls are others. */
 SEC("?raw_tp/sys_enter")
 int snap_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	SNAP_BEGIN(hit);
-	if (snap_cfg.syscall != ~0u && ctx->args[1] != snap_cfg.syscall)
+	if (snap_other_syscall(ctx->args[1]))
 		return 0;
+	SNAP_BEGIN(hit);
 	hit.syscall = ctx->args[1];
 	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL;
-	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	hit.place = SNAP_AT_USER;
 	return snap_capture(ctx, &hit);
 }
 
+/* The other half of snap_sys_exit where a duration is wanted. */
 SEC("?raw_tp/sys_enter")
 int snap_sys_entry(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct brink_snap_entry entry = {};
-
-	if ((snap_cfg.syscall != ~0u && ctx->args[1] != snap_cfg.syscall) || !snap_wants(task))
-		return 0;
-	snap_keep_entry(task, &entry);
-	return 0;
+	return snap_other_syscall(ctx->args[1]) ? 0 : snap_enter(0);
 }
 
 /* args: pt_regs, result. */
@@ -129,17 +147,17 @@ SEC("?raw_tp/sys_exit")
 int snap_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct brink_snap_entry room;
-	__u64 number = 0;
+	__u64 number;
 
 	SNAP_BEGIN(hit);
-	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx->args[0] + SNAP_REG_SYSCALL);
-	if (snap_cfg.syscall != ~0u && (__u32)number != snap_cfg.syscall)
+	number = snap_syscall_reg(ctx, SNAP_REG_SYSCALL);
+	if (snap_other_syscall(number))
 		return 0;
 	snap_take_entry(task, &room, &hit);
 	hit.syscall = number;
 	hit.ret = ctx->args[1];
 	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL | BRINK_SNAP_HAS_RET;
-	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	hit.place = SNAP_AT_USER;
 	return snap_capture(ctx, &hit);
 }
 
@@ -159,9 +177,8 @@ brink_always_inline void snap_signal_info(struct snap_hit *hit, __u64 info)
 	hit->snap_flags |= BRINK_SNAP_HAS_SIGINFO;
 }
 
-/* args: number, siginfo, sigaction. Runs in the victim, before the signal acts. */
-SEC("?raw_tp/signal_deliver")
-int snap_signal_deliver(struct bpf_raw_tracepoint_args *ctx)
+/* args: number, siginfo, and at delivery the sigaction. */
+brink_always_inline int snap_at_signal(struct bpf_raw_tracepoint_args *ctx, int delivered)
 {
 	struct k_sigaction *action = (struct k_sigaction *)ctx->args[2];
 	__u32 number = ctx->args[0];
@@ -170,29 +187,27 @@ int snap_signal_deliver(struct bpf_raw_tracepoint_args *ctx)
 	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1))
 		return 0;
 	/* SIG_DFL is 0. */
-	if ((snap_cfg.flags & BRINK_SNAP_CFG_FATAL) && BPF_CORE_READ(action, sa.sa_handler))
+	if (delivered && (snap_cfg.flags & BRINK_SNAP_CFG_FATAL) && BPF_CORE_READ(action, sa.sa_handler))
 		return 0;
 	hit.signal = number;
 	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
 	snap_signal_info(&hit, ctx->args[1]);
-	hit.ip = snap_user_reg(task, BRINK_REG_IP);
+	hit.place = SNAP_AT_USER;
 	return snap_capture(ctx, &hit);
 }
 
-/* args: number, siginfo, task... Runs in the sender. */
+/* Runs in the victim, before the signal acts. */
+SEC("?raw_tp/signal_deliver")
+int snap_signal_deliver(struct bpf_raw_tracepoint_args *ctx)
+{
+	return snap_at_signal(ctx, 1);
+}
+
+/* Runs in the sender. */
 SEC("?raw_tp/signal_generate")
 int snap_signal_sent(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 number = ctx->args[0];
-
-	SNAP_BEGIN(hit);
-	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1))
-		return 0;
-	hit.signal = number;
-	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
-	snap_signal_info(&hit, ctx->args[1]);
-	hit.ip = snap_user_reg(task, BRINK_REG_IP);
-	return snap_capture(ctx, &hit);
+	return snap_at_signal(ctx, 0);
 }
 
 /* Kernel and user functions and places: the context is pt_regs. */
@@ -203,29 +218,6 @@ brink_always_inline int snap_at_probe(void *ctx)
 	hit.user_ctx = !!(snap_cfg.flags & BRINK_SNAP_CFG_USER_CTX);
 	hit.kernel_ip = !hit.user_ctx;
 	return snap_capture(ctx, &hit);
-}
-
-brink_always_inline int snap_at_entry(void *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct brink_snap_entry entry = {};
-#if defined(__TARGET_ARCH_x86)
-	if (!snap_wants(task))
-		return 0;
-	entry.args[0] = brink_ctx_u64(ctx, 112);
-	entry.args[1] = brink_ctx_u64(ctx, 104);
-	entry.args[2] = brink_ctx_u64(ctx, 96);
-	entry.args[3] = brink_ctx_u64(ctx, 88);
-	entry.args[4] = brink_ctx_u64(ctx, 72);
-	entry.args[5] = brink_ctx_u64(ctx, 64);
-#else
-	if (!snap_wants(task))
-		return 0;
-	for (__u32 i = 0; i < 8; i++)
-		entry.args[i] = brink_ctx_u64(ctx, i * 8);
-#endif
-	snap_keep_entry(task, &entry);
-	return 0;
 }
 
 brink_always_inline int snap_at_return(void *ctx)
@@ -251,7 +243,7 @@ int snap_kprobe(void *ctx)
 SEC("?kprobe")
 int snap_kentry(void *ctx)
 {
-	return snap_at_entry(ctx);
+	return snap_enter(ctx);
 }
 
 SEC("?kretprobe")
@@ -269,7 +261,7 @@ int snap_kmulti(void *ctx)
 SEC("?kprobe.multi")
 int snap_kmulti_entry(void *ctx)
 {
-	return snap_at_entry(ctx);
+	return snap_enter(ctx);
 }
 
 SEC("?kretprobe.multi")
@@ -288,7 +280,7 @@ int snap_uprobe(void *ctx)
 SEC("?uprobe")
 int snap_uentry(void *ctx)
 {
-	return snap_at_entry(ctx);
+	return snap_enter(ctx);
 }
 
 SEC("?uretprobe")
@@ -307,17 +299,12 @@ int snap_fentry(void *ctx)
 	return snap_capture(ctx, &hit);
 }
 
+/* Arguments stand in the context of the return too. */
 SEC("?fentry")
 int snap_fentry_entry(void *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct brink_snap_entry entry = {};
-
 	(void)ctx;
-	if (!snap_wants(task))
-		return 0;
-	snap_keep_entry(task, &entry);
-	return 0;
+	return snap_enter(0);
 }
 
 /* Where in the context the result lies: 8 bytes for each argument. */
@@ -375,14 +362,8 @@ SEC("?raw_tp/sys_enter")
 int snap_history_enter(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 first = 0;
 
-#if defined(__TARGET_ARCH_x86)
-	bpf_probe_read_kernel(&first, sizeof(first), (const char *)ctx->args[0] + 112);
-#else
-	bpf_probe_read_kernel(&first, sizeof(first), (const char *)ctx->args[0]);
-#endif
-	snap_history_add(BRINK_SNAP_EV_SYS_ENTER, task->pid, ctx->args[1], first);
+	snap_history_add(BRINK_SNAP_EV_SYS_ENTER, task->pid, ctx->args[1], snap_syscall_reg(ctx, SNAP_REG_FIRST));
 	return 0;
 }
 
@@ -390,10 +371,8 @@ SEC("?raw_tp/sys_exit")
 int snap_history_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 number = 0;
 
-	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx->args[0] + SNAP_REG_SYSCALL);
-	snap_history_add(BRINK_SNAP_EV_SYS_EXIT, task->pid, number, ctx->args[1]);
+	snap_history_add(BRINK_SNAP_EV_SYS_EXIT, task->pid, snap_syscall_reg(ctx, SNAP_REG_SYSCALL), ctx->args[1]);
 	return 0;
 }
 

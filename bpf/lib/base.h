@@ -63,14 +63,19 @@ brink_always_inline void brink_count(enum brink_counter counter)
 	brink_count_add(counter, 1);
 }
 
+/* Above the session's mark, the bytes within which records wake the reader: CPUs may pass the mark together. */
+#define BRINK_WAKE_WINDOW 65536
+
 /*
  * Sends `bytes` at `record` through the ring. 0, or the negative error with the loss counted by cause. The reader is
- * woken only above the session's mark; its timer collects what lies below. `type` tells what is counted.
+ * woken where the fill passes the session's mark, not by each record above it: a wake-up is an interrupt to ourselves,
+ * and costs more than the record. Its timer collects what lies below, and what a reader that is too slow leaves above.
  */
 brink_always_inline long brink_ring_send(void *record, __u64 bytes)
 {
 	__u64 fill = bpf_ringbuf_query(&brink_ring, BPF_RB_AVAIL_DATA);
-	__u64 flags = fill >= brink_cfg.wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	__u64 above = fill - brink_cfg.wake_bytes;
+	__u64 flags = fill >= brink_cfg.wake_bytes && above < BRINK_WAKE_WINDOW ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	long error = bpf_ringbuf_output(&brink_ring, record, bytes, flags);
 
 	if (!error)

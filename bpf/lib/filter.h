@@ -130,7 +130,7 @@ static __always_inline __u64 brink_filter_fetch(__u32 field, const struct brink_
 	return brink_nonzero(*value);
 }
 
-static __always_inline __u64 brink_filter_comm(const struct brink_filter_op *op, const struct brink_filter_in *in)
+static __always_inline __u64 brink_filter_comm(const struct brink_filter_op *op, const __u64 *comm)
 {
 	__u64 first = ~0ULL, second = ~0ULL;
 
@@ -141,7 +141,7 @@ static __always_inline __u64 brink_filter_comm(const struct brink_filter_op *op,
 	} else if (op->length < 16) {
 		second = (1ULL << ((op->length - 8) * 8)) - 1;
 	}
-	return brink_nonzero(((in->comm[0] ^ op->a) & first) | ((in->comm[1] ^ op->b) & second)) ^ 1;
+	return brink_nonzero(((comm[0] ^ op->a) & first) | ((comm[1] ^ op->b) & second)) ^ 1;
 }
 
 static __always_inline __u64 brink_within(__u64 value, __u64 lo, __u64 hi)
@@ -149,34 +149,36 @@ static __always_inline __u64 brink_within(__u64 value, __u64 lo, __u64 hi)
 	return (brink_below(value, lo) | brink_below(hi, value)) ^ 1;
 }
 
+/* Whether a known value passes a test. */
+static __always_inline __u64 brink_filter_holds(const struct brink_filter_op *op, __u64 value, const __u64 *comm)
+{
+	const __u64 sign = 1ULL << 63;
+
+	switch (op->code) {
+	case BRINK_FOP_RANGE:
+		return brink_within(value, op->a, op->b);
+	case BRINK_FOP_SRANGE:
+		return brink_within(value ^ sign, op->a ^ sign, op->b ^ sign);
+	case BRINK_FOP_SET:
+		return (op->a >> (value & 63) & 1) & (brink_nonzero(value >> 6) ^ 1);
+	case BRINK_FOP_BITS:
+		return brink_nonzero((value & op->a) ^ op->b) ^ 1;
+	case BRINK_FOP_COMM:
+		return brink_filter_comm(op, comm);
+	}
+	return 0;
+}
+
 /* One test as two bits: 0 true, 1 unknown. */
 static __always_inline __u64 brink_filter_test(const struct brink_filter_op *op, const struct brink_filter_in *in,
 					       const struct brink_branch *br)
 {
-	const __u64 sign = 1ULL << 63;
-	__u64 value = 0, hit = 0;
+	__u64 value = 0;
 	__u64 known = brink_filter_fetch(op->field, in, br, &value);
 
-	switch (op->code) {
-	case BRINK_FOP_IS_UNKNOWN:
+	if (op->code == BRINK_FOP_IS_UNKNOWN)
 		return known ^ 1;
-	case BRINK_FOP_RANGE:
-		hit = brink_within(value, op->a, op->b);
-		break;
-	case BRINK_FOP_SRANGE:
-		hit = brink_within(value ^ sign, op->a ^ sign, op->b ^ sign);
-		break;
-	case BRINK_FOP_SET:
-		hit = (op->a >> (value & 63) & 1) & (brink_nonzero(value >> 6) ^ 1);
-		break;
-	case BRINK_FOP_BITS:
-		hit = brink_nonzero((value & op->a) ^ op->b) ^ 1;
-		break;
-	case BRINK_FOP_COMM:
-		hit = brink_filter_comm(op, in);
-		break;
-	}
-	return (hit & known) | (known ^ 1) << 1;
+	return (brink_filter_holds(op, value, in->comm) & known) | (known ^ 1) << 1;
 }
 
 /* Runs `count` operations. `br` is NULL for a sample program. */

@@ -6,25 +6,7 @@
 #ifndef BRINK_BPF_SNAP_HIT_H_
 #define BRINK_BPF_SNAP_HIT_H_
 
-#include "snap/task.h"
-#include "snap/values.h"
-
-/* What the hook knows of its hit. */
-struct snap_hit {
-	const struct brink_snap_entry *entry;	/* the function's entry, or NULL */
-	struct brink_snapshot_slot *shot;
-	__u32 shot_seq;
-	__u32 snap_flags;	/* BRINK_SNAP_HAS_* */
-	__u64 ip;
-	__s64 ret;
-	__u32 syscall;
-	__s32 signal;
-	__s32 signal_code;
-	__u64 signal_addr;
-	__u32 user_ctx;		/* the context begins with the registers of user code */
-	__u32 kernel_ip;
-	__u32 ip_from_stack;	/* the place is a frame of the kernel's stack: found when it is wanted */
-};
+#include "snap/condition.h"
 
 /*
  * Appends a part of the record, of at most SNAP_PIECE bytes. How far the record has come stands in the slot: the verifier
@@ -94,126 +76,15 @@ brink_always_inline void snap_put_history(struct snap_slot *slot, __u32 tid)
 	}
 }
 
-/* The inputs of --if. */
-brink_always_inline void snap_inputs(struct snap_slot *slot)
-{
-	struct brink_filter_in *in = &slot->in;
-	const struct brink_sample *s = &slot->sample;
-
-	in->value[BRINK_FF_PID] = s->tgid;
-	in->value[BRINK_FF_TID] = s->tid;
-	in->value[BRINK_FF_CPU] = s->cpu;
-	in->value[BRINK_FF_TIME] = s->time_ns;
-	in->value[BRINK_FF_IP] = s->ip;
-	in->value[BRINK_FF_CGROUP] = slot->snap.container_id;
-	in->value[BRINK_FF_UID] = slot->snap.uid;
-	in->known = 1u << BRINK_FF_PID | 1u << BRINK_FF_TID | 1u << BRINK_FF_CPU | 1u << BRINK_FF_TIME | 1u << BRINK_FF_IP |
-		    1u << BRINK_FF_UID | 1u << BRINK_FF_COMM | (slot->snap.container_id ? 1u << BRINK_FF_CGROUP : 0);
-	bpf_get_current_comm(in->comm, sizeof(in->comm));
-}
-
-/* --once-per: whether this key is new. */
-brink_always_inline int snap_first_of_key(const struct snap_slot *slot)
-{
-	const struct brink_filter_in *in = &slot->in;
-	__u64 key[2] = {};
-	__u8 one = 1;
-
-	switch (snap_cfg.key) {
-	case BRINK_SNAP_KEY_NONE:
-		return 1;
-	case BRINK_SNAP_KEY_PID:
-		key[0] = slot->sample.tgid;
-		break;
-	case BRINK_SNAP_KEY_TID:
-		key[0] = slot->sample.tid;
-		break;
-	case BRINK_SNAP_KEY_CPU:
-		key[0] = slot->sample.cpu;
-		break;
-	case BRINK_SNAP_KEY_UID:
-		key[0] = slot->snap.uid;
-		break;
-	case BRINK_SNAP_KEY_COMM:
-		key[0] = in->comm[0];
-		key[1] = in->comm[1];
-		break;
-	case BRINK_SNAP_KEY_CGROUP:
-		key[0] = slot->snap.container_id;
-		break;
-	case BRINK_SNAP_KEY_IP:
-		key[0] = slot->sample.ip;
-		break;
-	case BRINK_SNAP_KEY_SLOT:
-		key[0] = in->ext[snap_cfg.key_slot & (BRINK_FILTER_MAX_EXT - 1)];
-		key[1] = in->ext_known >> (snap_cfg.key_slot & (BRINK_FILTER_MAX_EXT - 1)) & 1;
-		break;
-	}
-	if (bpf_map_update_elem(&snap_seen, &key, &one, BPF_NOEXIST))
-		return 0;
-	snap_count(BRINK_SNAP_CNT_KEYS);
-	return 1;
-}
-
-/* --limit: at most so many in each second of the clock. */
-brink_always_inline int snap_within_limit(__u64 now)
-{
-	__u64 second = now / 1000000000ULL;
-
-	if (!snap_cfg.limit)
-		return 1;
-	if (snap_second != second) {
-		/* Two CPUs may both begin the second: one capture more, at most one a CPU. */
-		snap_second = second;
-		snap_second_taken = 0;
-	}
-	return __sync_fetch_and_add(&snap_second_taken, 1) < snap_cfg.limit;
-}
-
-/* The conditions, in the order of their cost; what fails is counted. */
-brink_always_inline int snap_passes(struct snap_slot *slot)
-{
-	if (snap_cfg.count && snap_taken >= snap_cfg.count) {
-		snap_count(BRINK_SNAP_CNT_DONE);
-		return 0;
-	}
-	if (snap_cfg.flags & BRINK_SNAP_CFG_FILTER) {
-		__u32 result = brink_filter_sample(brink_filter_rodata(&snap_cfg.filter), &slot->in);
-
-		if (result != BRINK_FILTER_TRUE) {
-			snap_count(result == BRINK_FILTER_FALSE ? BRINK_SNAP_CNT_FALSE : BRINK_SNAP_CNT_UNKNOWN);
-			return 0;
-		}
-	}
-	slot->snap.hit = __sync_fetch_and_add(&snap_matches, 1) + 1;
-	if (snap_cfg.nth > 1 && slot->snap.hit % snap_cfg.nth) {
-		snap_count(BRINK_SNAP_CNT_SKIPPED);
-		return 0;
-	}
-	if (!snap_first_of_key(slot)) {
-		snap_count(BRINK_SNAP_CNT_REPEATED);
-		return 0;
-	}
-	if (!snap_within_limit(slot->sample.time_ns)) {
-		snap_count(BRINK_SNAP_CNT_LIMITED);
-		return 0;
-	}
-	if (__sync_fetch_and_add(&snap_taken, 1) >= snap_cfg.count && snap_cfg.count) {
-		snap_count(BRINK_SNAP_CNT_DONE);
-		return 0;
-	}
-	return 1;
-}
-
-brink_always_inline void snap_fill(const struct task_struct *task, struct snap_slot *slot, const struct snap_hit *hit)
+/* `now` is 0 where nobody has asked for the time yet. */
+brink_always_inline void snap_fill(const struct task_struct *task, struct snap_slot *slot, const struct snap_hit *hit, __u64 now)
 {
 	struct brink_sample *s = &slot->sample;
 	struct brink_snap *snap = &slot->snap;
 
 	s->header.type = BRINK_REC_SAMPLE;
 	s->header.version = BRINK_ABI_VERSION;
-	s->time_ns = bpf_ktime_get_ns();
-	s->ip = hit->ip;
+	s->time_ns = now ? now : bpf_ktime_get_ns();
 	s->end_ip = 0;
 	s->cgroup_id = bpf_get_current_cgroup_id();
 	s->period = 1;
@@ -326,18 +197,27 @@ brink_always_inline void snap_send(void *ctx, struct snap_slot *slot, const stru
 	slot->at = 0;
 	if (s->nr)
 		snap_put(slot, slot->entries, s->nr * sizeof(struct brink_branch));
-	if (snap_cfg.flags & BRINK_SNAP_CFG_CHAIN_KERNEL)
+	if (snap_cfg.flags & BRINK_SNAP_CFG_CHAIN_KERNEL) {
+		slot->chain[2] = 0;
 		snap_put_chain(ctx, slot, PERF_CONTEXT_KERNEL, 0);
+		/* The frame behind the tracepoint's own has just been found. */
+		if (hit->place == SNAP_AT_FRAME && !s->ip)
+			s->ip = slot->chain[2];
+	}
+	if (hit->place == SNAP_AT_FRAME && !s->ip)
+		bpf_get_stack(ctx, &s->ip, sizeof(s->ip), 1);
 	if (snap_cfg.flags & BRINK_SNAP_CFG_CHAIN_USER)
 		snap_put_chain(ctx, slot, PERF_CONTEXT_USER, BPF_F_USER_STACK);
 	/* The context stands before the history, and says how long that is. */
 	at = slot->at;
-	slot->at = at + sizeof(struct brink_snap);
+	slot->at = at + __builtin_offsetof(struct brink_snap, stack) + slot->snap.stack_words * sizeof(__u64);
 	if (snap_cfg.flags & BRINK_SNAP_CFG_HISTORY)
 		snap_put_history(slot, s->tid);
 	bytes = sizeof(*s) + slot->at;
 	slot->at = at;
-	snap_put(slot, &slot->snap, sizeof(struct brink_snap));
+	snap_put(slot, &slot->snap, __builtin_offsetof(struct brink_snap, stack));
+	if (slot->snap.stack_words)
+		snap_put(slot, slot->snap.stack, slot->snap.stack_words * sizeof(__u64));
 	s->header.size = bytes;
 	brink_barrier_var(bytes);
 	if (bytes > sizeof(*s) + SNAP_TAIL)
@@ -348,51 +228,69 @@ brink_always_inline void snap_send(void *ctx, struct snap_slot *slot, const stru
 	brink_count_add(BRINK_CNT_EMITTED_BYTES, bytes);
 }
 
+/* A condition or key that is judged in the slot reads the place; else it is found when the hit is taken. */
+#define SNAP_EARLY_PLACE                                                                 \
+	((!snap_cfg.tests && (snap_cfg.filter.fields & 1u << BRINK_FF_IP)) ||            \
+	 snap_cfg.key == BRINK_SNAP_KEY_IP)
+
+/* External values that a condition or key reads in the slot; the others are for show. */
+#define SNAP_EARLY_VALUES                                         \
+	((snap_cfg.tests ? 0 : snap_cfg.filter.ext) |             \
+	 (snap_cfg.key == BRINK_SNAP_KEY_SLOT ? 1u << (snap_cfg.key_slot & (BRINK_FILTER_MAX_EXT - 1)) : 0))
+
+/* What a capture carries and no condition reads. */
+brink_always_inline void snap_fill_rest(void *ctx, const struct task_struct *task, struct snap_slot *slot, const struct snap_hit *hit,
+					__u64 duration)
+{
+	struct brink_snap *snap = &slot->snap;
+	struct snap_ids ids;
+
+	snap_take_branches(slot, hit);
+	/* A kernel chain brings its own. */
+	if (!SNAP_EARLY_PLACE && hit->place != SNAP_AT_FRAME)
+		slot->sample.ip = snap_place_of_hit(ctx, task, hit);
+	snap_load_all(ctx, hit->entry, duration, &slot->in, ~SNAP_EARLY_VALUES);
+	bpf_get_current_comm(snap->comm, sizeof(snap->comm));
+	bpf_probe_read_kernel(snap->value, sizeof(snap->value), slot->in.ext);
+	snap->known = slot->in.ext_known;
+	snap_inner_ids(task, &ids);
+	snap->inner_tgid = ids.tgid;
+	snap->inner_tid = ids.tid;
+	snap->pidns = ids.ns;
+	snap_fill_registers(ctx, task, snap, hit);
+	snap_fill_stack(snap);
+	snap_load_strings(ctx, hit->entry, snap);
+}
+
 /* The second stage of a hit of the current task. */
 static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_hit *hit)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u64 now = hit->entry ? bpf_ktime_get_ns() : 0;
+	__u64 duration = hit->entry ? now - hit->entry->time_ns : 0;
 	struct snap_slot *slot;
-	struct snap_ids ids;
 	__u32 index = 0;
 
-	brink_count(BRINK_CNT_EVENTS);
-	snap_count(BRINK_SNAP_CNT_HITS);
+	if (!snap_begins(ctx, task, hit, duration))
+		return 0;
 	slot = snap_acquire(&index);
 	if (!slot)
 		return 0;
-	snap_fill(task, slot, hit);
-	if ((snap_cfg.flags & BRINK_SNAP_CFG_NEED_ENTRY) && !hit->entry) {
-		snap_count(BRINK_SNAP_CNT_NO_ENTRY);
-		goto out;
-	}
-	if (snap_cfg.slower_ns && slot->snap.duration_ns < snap_cfg.slower_ns) {
-		snap_count(BRINK_SNAP_CNT_FAST);
-		goto out;
-	}
+	snap_fill(task, slot, hit, now);
 	/* Unwinding costs more than all the rest of a hit that a condition drops. */
-	if (hit->ip_from_stack && (snap_cfg.filter.fields & 1u << BRINK_FF_IP || snap_cfg.key == BRINK_SNAP_KEY_IP))
-		bpf_get_stack(ctx, &slot->sample.ip, sizeof(slot->sample.ip), 1);
-	snap_inputs(slot);
-	snap_load_all(ctx, hit->entry, slot->snap.duration_ns, &slot->in);
-	if (!snap_passes(slot))
-		goto out;
-	snap_take_branches(slot, hit);
-	if (hit->ip_from_stack && !slot->sample.ip)
-		bpf_get_stack(ctx, &slot->sample.ip, sizeof(slot->sample.ip), 1);
-	bpf_probe_read_kernel(slot->snap.comm, sizeof(slot->snap.comm), slot->in.comm);
-	bpf_probe_read_kernel(slot->snap.value, sizeof(slot->snap.value), slot->in.ext);
-	slot->snap.known = slot->in.ext_known;
-	snap_inner_ids(task, &ids);
-	slot->snap.inner_tgid = ids.tgid;
-	slot->snap.inner_tid = ids.tid;
-	slot->snap.pidns = ids.ns;
-	snap_fill_registers(ctx, task, &slot->snap, hit);
-	snap_fill_stack(&slot->snap);
-	snap_load_strings(ctx, hit->entry, &slot->snap);
-	snap_count(BRINK_SNAP_CNT_TAKEN);
-	snap_send(ctx, slot, hit);
-out:
+	slot->sample.ip = SNAP_EARLY_PLACE ? snap_place_of_hit(ctx, task, hit) : 0;
+	/* In memory, bit by bit: as a variable each combination would be a path of its own to the verifier. */
+	slot->in.ext_known = 0;
+	if (SNAP_EARLY_VALUES)
+		snap_load_all(ctx, hit->entry, duration, &slot->in, SNAP_EARLY_VALUES);
+	if ((snap_cfg.flags & BRINK_SNAP_CFG_FILTER && !snap_cfg.tests) || snap_cfg.key == BRINK_SNAP_KEY_COMM)
+		snap_inputs(slot);
+	if (snap_passes(slot)) {
+		brink_count(BRINK_CNT_EVENTS);
+		snap_count(BRINK_SNAP_CNT_TAKEN);
+		snap_fill_rest(ctx, task, slot, hit, duration);
+		snap_send(ctx, slot, hit);
+	}
 	snap_release(index);
 	return 0;
 }

@@ -95,17 +95,17 @@ brink_always_inline int snap_load(void *ctx, const volatile struct brink_snap_lo
 	return 1;
 }
 
-/* Fills the external values of the filter's inputs. */
+/* Fills those external values of the filter's inputs that are in `wanted`. */
 brink_always_inline void snap_load_all(void *ctx, const struct brink_snap_entry *entry, __u64 duration,
-				       struct brink_filter_in *in)
+				       struct brink_filter_in *in, __u32 wanted)
 {
 	__u32 i;
 
-	/* In memory, bit by bit: as a variable each combination would be a path of its own to the verifier. */
-	in->ext_known = 0;
 	for (i = 0; i < BRINK_FILTER_MAX_EXT; i++) {
 		if (i >= snap_cfg.loads)
 			break;
+		if (!(wanted >> i & 1))
+			continue;
 		if (snap_load(ctx, &snap_cfg.load[i], entry, duration, &in->ext[i]))
 			in->ext_known |= 1u << i;
 	}

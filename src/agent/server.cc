@@ -1,9 +1,7 @@
 #include "agent/server.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,11 +14,10 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
-#include "agent/channel.h"
+#include "agent/connections.h"
 #include "agent/flight_session.h"
 #include "agent/metrics.h"
 #include "agent/notify.h"
-#include "agent/socket.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -31,8 +28,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr uint64_t kTickNs = 250'000'000, kSlowTickNs = 1'000'000'000;
-constexpr size_t kMostOut = 8u << 20, kMostHttp = 16, kMostHttpHead = 8192, kEndedKept = 16;
-constexpr uint64_t kHttpTimeNs = 5'000'000'000;
+constexpr size_t kEndedKept = 16;
 
 uint64_t OwnCpuNs() {
   rusage usage = {};
@@ -65,17 +61,6 @@ std::string MadeUpName(const char* what, uint64_t number, const char* extension)
   return absl::StrFormat("%s-%s-%d.%s", what, text, number, extension);
 }
 
-struct Client {
-  Channel channel;
-  Peer peer;
-  std::string name;  // "pid 12 uid 0"
-};
-
-struct HttpClient {
-  Channel channel;
-  uint64_t until_ns;
-};
-
 // A job and who waits for it.
 struct Running {
   std::unique_ptr<Job> job;
@@ -89,7 +74,14 @@ struct Running {
 
 class Server {
  public:
-  explicit Server(AgentOptions options) : options_(std::move(options)), budget_(options_.budgets), governor_(options_.budgets.max_cpu_percent) {}
+  explicit Server(AgentOptions options)
+      : options_(std::move(options)),
+        budget_(options_.budgets),
+        governor_(options_.budgets.max_cpu_percent),
+        connections_({.socket = options_.socket, .metrics = options_.metrics, .hello = HelloLine(options_.version), .max_clients = options_.budgets.max_clients},
+                     {.request = [this](uint64_t id, const std::string& line) { Handle(id, line); },
+                      .gone = [this](uint64_t id) { ForgetClient(id); },
+                      .http = [this](std::string_view head) { return HttpAnswer(head, Gather()); }}) {}
   Status Start();
   Status Loop();
   void End();
@@ -97,11 +89,7 @@ class Server {
  private:
   Status StartFlight();
   Status StartOwnJobs(std::vector<std::string>* lines);
-  void AcceptClients();
-  void AcceptHttp();
-  void ServeClient(uint64_t id, short events);
-  void ServeHttp(short events, HttpClient* http);
-  void DropClient(uint64_t id);
+  void ForgetClient(uint64_t id);
   void Handle(uint64_t id, const std::string& line);
   Status Act(uint64_t id, const Request& request);
   Status StartJob(uint64_t id, const Request& request);
@@ -111,7 +99,6 @@ class Server {
   void TakeMail();
   void TakeDumps();
   void OnEnded(const JobMessage& message);
-  void Answer(uint64_t client, const std::string& line);
   void Tick(uint64_t now);
   void HoldToRate(uint64_t now, Running* running);
   Figures Gather() const;
@@ -120,17 +107,14 @@ class Server {
   AgentOptions options_;
   SharedBudget budget_;
   CpuGovernor governor_;
+  Connections connections_;
   Mailbox mailbox_;
   std::optional<RunSignals> signals_;
-  ListenSocket listen_;
-  UniqueFd metrics_;
   std::unique_ptr<FlightSession> flight_;
   std::string flight_error_;
-  std::map<uint64_t, Client> clients_;
-  std::vector<HttpClient> http_;
   std::map<uint64_t, Running> jobs_;
   std::deque<JobFigures> ended_;
-  uint64_t next_client_ = 1, next_job_ = 1, next_dump_ = 1;
+  uint64_t next_job_ = 1, next_dump_ = 1;
   uint64_t started_ns_ = 0, next_tick_ = 0, next_slow_tick_ = 0;
   Figures totals_;                          // counts only
 
@@ -152,10 +136,7 @@ Status Server::Start() {
   signals_.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1});
   RETURN_IF_ERROR(MakeFolder(options_.dir));
   RETURN_IF_ERROR(MakeFolder(std::filesystem::path(options_.socket).parent_path()));
-  ASSIGN_OR_RETURN(listen_, Listen(options_.socket));
-  if (!options_.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics_, ListenTcp(options_.metrics));
-  }
+  RETURN_IF_ERROR(connections_.Open());
   RETURN_IF_ERROR(mailbox_.Open());
   std::vector<std::string> lines = {"serves " + options_.socket};
   if (!options_.flight_options.empty()) {
@@ -195,78 +176,13 @@ StatusOr<std::string> Server::NewPath(const std::string& name, const std::string
   return path;
 }
 
-void Server::AcceptClients() {
-  while (true) {
-    UniqueFd fd(accept4(listen_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;
-    ++totals_.connections;
-    auto peer = PeerOf(fd.get());
-    const bool full = clients_.size() >= options_.budgets.max_clients;
-    Channel channel(std::move(fd), kMostRequestBytes, kMostOut);
-    if (!peer.ok() || !MayUse(*peer, geteuid()) || full) {
-      ++totals_.refused;
-      Status why = full ? ResourceExhausted("the agent has as many clients as it takes (--max-clients)") : PermissionDenied("the agent serves root and its own user only");
-      channel.Send(ErrorLine(0, why), true);
-      channel.Flush();
-      continue;
-    }
-    channel.Send(HelloLine(options_.version), true);
-    channel.Flush();
-    clients_.emplace(next_client_++, Client{std::move(channel), *peer, absl::StrFormat("pid %d uid %d", peer->pid, peer->uid)});
-  }
-}
-
-void Server::AcceptHttp() {
-  while (true) {
-    UniqueFd fd(accept4(metrics_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;
-    if (http_.size() >= kMostHttp) continue;
-    http_.push_back({Channel(std::move(fd), kMostHttpHead, kMostOut), NowNs() + kHttpTimeNs});
-  }
-}
-
-void Server::ServeHttp(short events, HttpClient* http) {
-  bool alive = true;
-  if (events & (POLLIN | POLLHUP | POLLERR)) alive = http->channel.Receive();
-  if (auto head = http->channel.Next("\r\n\r\n")) {
-    http->channel.Send(HttpAnswer(*head, Gather()), true);
-    http->channel.CloseWhenSent();
-    alive = true;
-  }
-  if (!alive || http->channel.too_long() || !http->channel.Flush()) http->until_ns = 0;
-}
-
-void Server::ServeClient(uint64_t id, short events) {
-  Client& client = clients_.at(id);
-  bool alive = true;
-  if (events & (POLLIN | POLLHUP | POLLERR)) alive = client.channel.Receive();
-  while (auto line = client.channel.Next("\n")) {
-    if (!Trim(*line).empty()) Handle(id, *line);
-  }
-  if (client.channel.too_long()) {
-    client.channel.Send(ErrorLine(0, InvalidArgument("a request is one line of at most " + std::to_string(kMostRequestBytes) + " bytes")), true);
-    client.channel.Flush();
-    alive = false;
-  }
-  if (!client.channel.Flush()) alive = false;
-  if (!alive) DropClient(id);
-}
-
 // What streams to a client that is gone ends; what it started stays.
-void Server::DropClient(uint64_t id) {
+void Server::ForgetClient(uint64_t id) {
   for (auto& [number, running] : jobs_) {
     if (running.client != id) continue;
     running.client = 0;
     if (running.job->spec().stream) running.job->Stop("its client is gone");
   }
-  clients_.erase(id);
-}
-
-void Server::Answer(uint64_t client, const std::string& line) {
-  auto it = clients_.find(client);
-  if (it == clients_.end()) return;
-  it->second.channel.Send(line, true);
-  it->second.channel.Flush();
 }
 
 void Server::Handle(uint64_t id, const std::string& line) {
@@ -277,12 +193,12 @@ void Server::Handle(uint64_t id, const std::string& line) {
   Status done = request.ok() ? Act(id, *request) : request.status();
   if (done.ok()) return;
   ++totals_.failures[verb];
-  Answer(id, ErrorLine(request_id, done));
+  connections_.Answer(id, ErrorLine(request_id, done));
 }
 
 Status Server::Act(uint64_t id, const Request& request) {
   switch (request.verb) {
-    case Verb::kStatus: Answer(id, OkLine(request.id, StatusJson(Gather()))); return OkStatus();
+    case Verb::kStatus: connections_.Answer(id, OkLine(request.id, StatusJson(Gather()))); return OkStatus();
     case Verb::kStart: case Verb::kSnap: return StartJob(id, request);
     case Verb::kStop: return StopJob(id, request);
     case Verb::kDump: return DumpFor(id, request);
@@ -291,7 +207,7 @@ Status Server::Act(uint64_t id, const Request& request) {
       if (it == jobs_.end()) return NotFound("no job " + std::to_string(*request.job) + " runs");
       if (it->second.job->spec().kind != JobKind::kSnap) return InvalidArgument("job " + std::to_string(*request.job) + " is a recording; manual triggers are snap's");
       it->second.job->control().Fire();
-      Answer(id, OkLine(request.id, {{"job", *request.job}}));
+      connections_.Answer(id, OkLine(request.id, {{"job", *request.job}}));
       return OkStatus();
     }
   }
@@ -304,7 +220,7 @@ Status Server::StartJob(uint64_t id, const Request& request) {
   if (id != 0 && jobs_.size() >= options_.budgets.max_jobs + own) return ResourceExhausted(absl::StrFormat("%d jobs run, which is the agent's budget (--max-jobs): brink ctl stop ends one", jobs_.size() - own));
   if (request.dump && !flight_) return FailedPrecondition("there is no flight recorder to dump: start the agent with --window");
   JobSpec spec = {.id = next_job_, .kind = request.verb == Verb::kSnap ? JobKind::kSnap : request.kind, .options = request.options};
-  spec.client = id ? clients_.at(id).name : "the agent itself";
+  spec.client = id ? connections_.NameOf(id) : "the agent itself";
   spec.stream = request.verb == Verb::kSnap;
   spec.text = request.text;
   spec.colour = request.colour;
@@ -325,7 +241,7 @@ Status Server::StopJob(uint64_t id, const Request& request) {
   auto it = jobs_.find(*request.job);
   if (it == jobs_.end()) return NotFound("no job " + std::to_string(*request.job) + " runs; brink ctl status lists them");
   it->second.stoppers.emplace_back(id, request.id);
-  it->second.job->Stop("stopped by " + clients_.at(id).name);
+  it->second.job->Stop("stopped by " + connections_.NameOf(id));
   return OkStatus();
 }
 
@@ -359,7 +275,7 @@ void Server::TakeDumps() {
     if (dump.samples.ok()) ++totals_.dumps;
     else ++totals_.failures["dump"];
     if (!dump.client) continue;
-    Answer(dump.client, dump.samples.ok() ? OkLine(dump.request, {{"file", dump.path}, {"samples", *dump.samples}, {"bytes", dump.bytes}}) : ErrorLine(dump.request, dump.samples.status()));
+    connections_.Answer(dump.client, dump.samples.ok() ? OkLine(dump.request, {{"file", dump.path}, {"samples", *dump.samples}, {"bytes", dump.bytes}}) : ErrorLine(dump.request, dump.samples.status()));
   }
 }
 
@@ -374,25 +290,19 @@ void Server::TakeMail() {
         running.answered = true;
         ordered_json result = {{"job", message.job}, {"notes", ordered_json::parse(message.json)}};
         if (!running.job->spec().path.empty()) result["file"] = running.job->spec().path;
-        Answer(running.client, OkLine(running.request, result));
+        connections_.Answer(running.client, OkLine(running.request, result));
         break;
       }
       case JobMessage::Kind::kCapture: {
-        auto client = clients_.find(running.client);
-        if (client == clients_.end()) break;
         const char* name = running.job->spec().text ? "text" : "capture";
-        if (!client->second.channel.Send(EventLineRaw(running.request, "capture", message.job, name, message.json), false)) ++running.dropped;
+        if (running.client && !connections_.Offer(running.client, EventLineRaw(running.request, "capture", message.job, name, message.json))) ++running.dropped;
         break;
       }
       case JobMessage::Kind::kEnded: OnEnded(message); break;
     }
   }
   TakeDumps();
-  std::vector<uint64_t> gone;
-  for (auto& [id, client] : clients_) {
-    if (!client.channel.Flush()) gone.push_back(id);
-  }
-  for (uint64_t id : gone) DropClient(id);
+  connections_.Flush();
 }
 
 void Server::OnEnded(const JobMessage& message) {
@@ -409,11 +319,11 @@ void Server::OnEnded(const JobMessage& message) {
   if (!running.answered) {
     // It never came to be.
     ++totals_.failures[running.job->spec().stream ? "snap" : "start"];
-    Answer(running.client, ErrorLine(running.request, message.status.ok() ? Aborted("ended before it was armed: " + why) : message.status));
+    connections_.Answer(running.client, ErrorLine(running.request, message.status.ok() ? Aborted("ended before it was armed: " + why) : message.status));
   } else if (spec.stream) {
-    Answer(running.client, EventLine(running.request, "end", {{"job", message.job}, {"result", result}}));
+    connections_.Answer(running.client, EventLine(running.request, "end", {{"job", message.job}, {"result", result}}));
   }
-  for (const auto& [client, request] : running.stoppers) Answer(client, OkLine(request, result));
+  for (const auto& [client, request] : running.stoppers) connections_.Answer(client, OkLine(request, result));
   ended_.push_front({.id = message.job, .kind = std::string(JobKindName(spec.kind)), .client = spec.client, .file = spec.path, .options = Joined(spec.options), .state = "ended",
                      .captures = job.captures(), .dropped = dropped, .over_rate = job.over_rate(), .bytes = job.bytes(), .age_ns = NowNs() - job.started_ns(), .ended = why});
   if (ended_.size() > kEndedKept) ended_.pop_back();
@@ -437,7 +347,7 @@ void Server::Tick(uint64_t now) {
     if (over && !running.job->spec().path.empty()) running.job->Stop("the agent's budget of bytes is used up (--max-bytes)");
   }
   if (uint64_t wanted = dump_wanted_ns_.exchange(0); wanted && flight_) DumpByItself();
-  http_.erase(std::remove_if(http_.begin(), http_.end(), [&](const HttpClient& http) { return http.until_ns <= now || http.channel.done(); }), http_.end());
+  connections_.Tick(now);
   if (now < next_slow_tick_) return;
   next_slow_tick_ = now + kSlowTickNs;
   NotifyManager("WATCHDOG=1");
@@ -465,7 +375,9 @@ Figures Server::Gather() const {
   f.bytes = budget_.bytes();
   f.over_rate = budget_.refused();
   f.filter = budget_.held_filter();
-  f.clients = static_cast<uint32_t>(clients_.size());
+  f.clients = static_cast<uint32_t>(connections_.clients());
+  f.connections = connections_.accepted();
+  f.refused = connections_.refused();
   f.flight_error = flight_error_;
   if (flight_) {
     f.flight = flight_->facts();
@@ -488,15 +400,9 @@ Figures Server::Gather() const {
 
 Status Server::Loop() {
   while (true) {
-    std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}, {mailbox_.fd(), POLLIN, 0}, {listen_.fd.get(), POLLIN, 0}, {metrics_.get(), POLLIN, 0}};
-    constexpr size_t kFixed = 4;
-    std::vector<uint64_t> ids;
-    for (auto& [id, client] : clients_) {
-      ids.push_back(id);
-      fds.push_back({client.channel.fd(), static_cast<short>(POLLIN | (client.channel.wants_out() ? POLLOUT : 0)), 0});
-    }
-    const size_t http = http_.size();
-    for (HttpClient& client : http_) fds.push_back({client.channel.fd(), static_cast<short>(POLLIN | (client.channel.wants_out() ? POLLOUT : 0)), 0});
+    std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}, {mailbox_.fd(), POLLIN, 0}};
+    const size_t own = fds.size();
+    connections_.Watch(&fds);
     uint64_t now = NowNs();
     const int timeout = next_tick_ <= now ? 0 : static_cast<int>((next_tick_ - now + 999'999) / 1'000'000);
     if (poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
@@ -505,14 +411,7 @@ Status Server::Loop() {
       if (flight_) DumpByItself();
     }
     if (fds[1].revents) TakeMail();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (fds[kFixed + i].revents && clients_.contains(ids[i])) ServeClient(ids[i], fds[kFixed + i].revents);
-    }
-    for (size_t i = 0; i < http; ++i) {
-      if (fds[kFixed + ids.size() + i].revents) ServeHttp(fds[kFixed + ids.size() + i].revents, &http_[i]);
-    }
-    if (fds[2].revents) AcceptClients();
-    if (fds[3].revents) AcceptHttp();
+    connections_.Serve(fds.data() + own);
     now = NowNs();
     if (now < next_tick_) continue;
     next_tick_ = now + kTickNs;
@@ -531,8 +430,8 @@ void Server::End() {
   }
   flight_.reset();
   TakeDumps();
-  for (auto& [id, client] : clients_) client.channel.Flush();
-  if (listen_.fd.valid()) unlink(options_.socket.c_str());
+  connections_.Flush();
+  connections_.Close();
 }
 
 }  // namespace

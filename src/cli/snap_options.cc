@@ -101,7 +101,7 @@ SnapOptions::SnapOptions() {
           "Triggers: tracepoint:CATEGORY:NAME, raw_tracepoint:NAME, kprobe:FUNC[+OFF], kretprobe:FUNC, fentry:FUNC, fexit:FUNC,\n"
           "uprobe:PATH:SYMBOL[+OFF]|0xADDR|FILE:LINE, uretprobe:PATH:SYMBOL, usdt:PATH[:PROVIDER]:NAME,\n"
           "syscall:NAME[:enter|exit], signal:SIG[:fatal|all|sent], exec, exit, oom, watch:ADDR:LEN:w|rw|x, sample:HZ,\n"
-          "perf:EVENT:PERIOD, manual (SIGUSR1). Globs in kprobe and uprobe names; bpftrace's spellings are taken too.\n"
+          "perf:EVENT:PERIOD, manual (SIGUSR1, or Enter). Globs in kprobe and uprobe names; bpftrace's spellings are taken too.\n"
           "\n"
           "--trace-between shows what follows an event, not what led to it: from ENTRY on, user branches are executed in the kernel\n"
           "(walk) or followed by ptrace (step, hop) to EXIT. With a command it works on the program itself, started without\n"

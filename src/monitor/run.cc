@@ -149,13 +149,10 @@ class Monitor {
     }
     ASSIGN_OR_RETURN(auto session, Session::Create(spec, std::move(made), judge));
     RunReport report;
-    Status armed = session->Arm();
-    if (!armed.ok() && session->command() && ErrnoOf(armed) != 0 && session->armed_ns() != 0) {
-      report.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
-      report.exec_error = Message(armed);
-      (void)session->command()->Wait();
-    } else if (!armed.ok()) {
-      return armed;
+    ASSIGN_OR_RETURN(auto not_executed, session->ArmCommand());
+    if (not_executed) {
+      report.command_status = not_executed->status;
+      report.exec_error = not_executed->error;
     } else {
       if (request_.armed) request_.armed(session->notes());
       report.command_decides = WaitForEnd(*session, signals);
@@ -246,7 +243,7 @@ class Monitor {
     if (CommandChild* child = session.command(); child && !report->command_status) {
       if (!report->command_decides) child->Signal(SIGTERM);
       auto end = child->Wait();
-      if (end.ok()) report->command_status = WIFEXITED(end->wait_status) ? WEXITSTATUS(end->wait_status) : 128 + WTERMSIG(end->wait_status);
+      if (end.ok()) report->command_status = ShellStatus(end->wait_status);
     }
     RunReport counts = Snapshot();
     counts.command_status = report->command_status;

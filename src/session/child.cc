@@ -1,6 +1,7 @@
 #include "session/child.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -90,6 +91,8 @@ Status CommandChild::Release() {
   return ErrnoError(error, EscapeForTerminal(name_));
 }
 
+int ShellStatus(int wait_status) { return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status); }
+
 StatusOr<CommandChild::End> CommandChild::Wait() {
   int status = 0;
   rusage usage = {};
@@ -100,6 +103,17 @@ StatusOr<CommandChild::End> CommandChild::Wait() {
   if (got < 0) return ErrnoError(errno, "wait for the command");
   reaped_ = true;
   return End{status, TimeOf(usage)};
+}
+
+StatusOr<int> CommandChild::Finish(bool asked) {
+  constexpr int kGraceMs = 3000;
+  pollfd ended = {pidfd_.get(), POLLIN, 0};
+  if (asked && poll(&ended, 1, 0) == 0) {
+    Signal(SIGTERM);
+    if (poll(&ended, 1, kGraceMs) == 0) Signal(SIGKILL);
+  }
+  ASSIGN_OR_RETURN(End end, Wait());
+  return ShellStatus(end.wait_status);
 }
 
 void CommandChild::Signal(int signal) {

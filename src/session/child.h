@@ -14,6 +14,9 @@
 
 namespace brink {
 
+// Of a wait status, as shells show it: the exit status, or 128 and the signal.
+int ShellStatus(int wait_status);
+
 class CommandChild {
  public:
   struct Options {
@@ -39,6 +42,9 @@ class CommandChild {
     CpuTime cpu;
   };
   StatusOr<End> Wait();
+  // Reaps at the end of a run; one that is to be `asked` gets SIGTERM and, three seconds later, SIGKILL. The status as
+  // shells show it.
+  StatusOr<int> Finish(bool asked);
   // Sends a signal, unless the child has been reaped.
   void Signal(int signal);
 

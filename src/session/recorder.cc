@@ -29,11 +29,6 @@ CpuTime OwnTime() {
   return {ns(usage.ru_utime), ns(usage.ru_stime)};
 }
 
-int StatusOf(int wait_status) {
-  if (WIFEXITED(wait_status)) return WEXITSTATUS(wait_status);
-  return 128 + WTERMSIG(wait_status);
-}
-
 // The loop between Arm and Stop.
 class Loop {
  public:
@@ -191,7 +186,7 @@ void FinishCommand(Session& session, RunSignals* signals, RecordResult* result) 
   }
   auto end = child->Wait();
   if (!end.ok()) return;
-  result->command_status = StatusOf(end->wait_status);
+  result->command_status = ShellStatus(end->wait_status);
   if (!result->busy && session.target().kind == TargetKind::kCommand) result->busy = end->cpu;
 }
 
@@ -250,14 +245,11 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
 
   RecordResult result;
   result.own_start_ns = OwnTime().total() - own_before.total();
-  Status armed = session->Arm();
-  if (!armed.ok() && session->command() && ErrnoOf(armed) != 0) {
+  ASSIGN_OR_RETURN(auto not_executed, session->ArmCommand());
+  if (not_executed) {
     result.reason = EndReason::kCommandEnded;
-    result.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
-    result.exec_error = Message(armed);
-    (void)session->command()->Wait();
-  } else if (!armed.ok()) {
-    return armed;
+    result.command_status = not_executed->status;
+    result.exec_error = not_executed->error;
   } else if (spec.replay_count) {
     uint64_t sent = 0;
     if (!spec.replay_undrained) {

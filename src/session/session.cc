@@ -231,20 +231,24 @@ void Session::Synthesize(RecordSink& sink, uint64_t time_ns) {
 
 std::vector<pid_t> Session::KnownProcesses() const { return filter_->follow_all() ? ListProcesses() : filter_->followed(); }
 
-namespace {
-
-// An errno in the answer of Arm means that the command could not be executed, and nothing else.
-Status WithoutErrno(const Status& status) { return status.ok() ? status : Status(status.code(), status.message()); }
-
-}  // namespace
-
 Status Session::Arm() {
-  RETURN_IF_ERROR(WithoutErrno(source_->Start(*this)));
+  RETURN_IF_ERROR(source_->Start(*this));
   time_before_ = ReadTargetTime();
   armed_ns_ = MonotonicNs();
   // With enable_on_exec the events wait for the command's exec by themselves.
-  if (spec_.enable && !Plan().enable_on_exec) RETURN_IF_ERROR(WithoutErrno(events_.Enable()));
-  return child_ ? child_->Release() : OkStatus();
+  if (spec_.enable && !Plan().enable_on_exec) RETURN_IF_ERROR(events_.Enable());
+  if (!child_) return OkStatus();
+  Status released = child_->Release();
+  not_executed_ = !released.ok() && ErrnoOf(released) != 0;
+  return released;
+}
+
+StatusOr<std::optional<ExecFailure>> Session::ArmCommand() {
+  Status armed = Arm();
+  if (armed.ok()) return std::nullopt;
+  if (!not_executed_) return armed;
+  (void)child_->Wait();
+  return ExecFailure{ErrnoOf(armed) == ENOENT ? 127 : 126, Message(armed)};
 }
 
 Status Session::Enable() { return events_.Enable(); }

@@ -52,6 +52,12 @@ struct SessionSpec {
   std::optional<std::vector<int>> keep_capabilities;
 };
 
+// A command that could not be executed: the exit status that shells give it, and why.
+struct ExecFailure {
+  int status = 0;  // 127 not found, 126 anything else
+  std::string error;
+};
+
 // A sink that keeps records in memory.
 class SavedRecords : public RecordSink {
  public:
@@ -80,6 +86,8 @@ class Session : private SourceContext, private DrainHandler {
 
   // Enables the events and releases the command. An error of its exec keeps the errno (see CommandChild::Release).
   Status Arm();
+  // Arm for runs whose command may not be there: what its exec said instead of an error, with the command reaped.
+  StatusOr<std::optional<ExecFailure>> ArmCommand();
   Status Enable();
   // Until the next Enable nothing is sampled.
   void Disable() { events_.Disable(); }
@@ -152,6 +160,7 @@ class Session : private SourceContext, private DrainHandler {
   bool inherit_ = false;
 
   std::unique_ptr<CommandChild> child_;
+  bool not_executed_ = false;
   std::unique_ptr<RunCgroup> run_cgroup_;
   std::vector<UniqueFd> cgroups_;
   std::unique_ptr<StackSource> source_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 
 #include "snapshot/capture_path.h"
@@ -12,13 +13,21 @@ namespace brink::snap {
 
 std::optional<SnapView> ViewSnap(const SampleView& sample) {
   const size_t behind = sizeof(brink_sample) + sample.branches.size_bytes() + sample.chain.size_bytes();
-  if (sample.head->header.size < behind + sizeof(brink_snap)) return std::nullopt;
+  // All but the stack, whose words end it.
+  constexpr size_t kFixed = offsetof(brink_snap, stack);
+  if (sample.head->header.size < behind + kFixed) return std::nullopt;
   const auto* at = reinterpret_cast<const std::byte*>(sample.head) + behind;
-  size_t left = sample.head->header.size - behind - sizeof(brink_snap);
+  size_t left = sample.head->header.size - behind - kFixed;
   SnapView view;
-  std::memcpy(&view.context, at, sizeof(brink_snap));
+  view.context = {};
+  std::memcpy(&view.context, at, kFixed);
   if (view.context.magic != BRINK_SNAP_MAGIC) return std::nullopt;
-  at += sizeof(brink_snap);
+  at += kFixed;
+  view.context.stack_words = std::min<uint64_t>({view.context.stack_words, BRINK_SNAP_STACK, left / sizeof(uint64_t)});
+  const size_t stack = view.context.stack_words * sizeof(uint64_t);
+  std::memcpy(view.context.stack, at, stack);
+  at += stack;
+  left -= stack;
   auto take = [&](size_t count, std::vector<brink_snap_event>* events) {
     count = std::min(count, left / sizeof(brink_snap_event));
     events->resize(count);
@@ -87,6 +96,7 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
   DropOwnFrames(&capture.kernel_chain);
   CutBrokenChain(pid, &capture.user_chain);
   if (view.context.flags & BRINK_SNAP_HAS_SIGNAL) AddGuesses(pid, view.context, lines, &capture.user_chain);
+  else AddCaller(pid, capture, lines, &capture.user_chain);
   capture.cpu_history = view.cpu_history;
   capture.task_history = view.task_history;
   return capture;
@@ -119,6 +129,22 @@ void CaptureNamer::AddGuesses(int32_t pid, const brink_snap& context, bool lines
     if (!guess.symbol.empty()) guesses.push_back(std::move(guess));
   }
   chain->insert(chain->begin() + (chain->empty() ? 0 : 1), guesses.begin(), guesses.end());
+}
+
+// Frame pointers skip the caller of a function that has not made its frame, or never does: at a function's entry and in
+// the C library's wrappers of system calls its return address is on top of the stack.
+void CaptureNamer::AddCaller(int32_t pid, const Capture& capture, bool lines, std::vector<NamedAddress>* chain) {
+  const TriggerKind kind = capture.trigger->trigger.kind;
+  const bool entry = kind == TriggerKind::kUprobe && capture.place.offset == 0;
+  const bool call = kind == TriggerKind::kSyscallEnter || kind == TriggerKind::kSyscallExit;
+  const uint64_t word = capture.context.stack_word;
+  if (!(entry || call) || !(capture.context.flags & BRINK_SNAP_HAS_STACK_WORD) || chain->empty()) return;
+  if (chain->size() > 1 && (*chain)[1].address == word) return;
+  const symbol::Mapping* mapping = names_.MappingAt(pid, word);
+  if (!mapping || !mapping->executable || !names_.FollowsCall(pid, word)) return;
+  NamedAddress caller = names_.NameOf(pid, word, lines, true);
+  caller.guessed = !entry;
+  chain->insert(chain->begin() + 1, std::move(caller));
 }
 
 std::string SignalCodeName(int signal, int code) {

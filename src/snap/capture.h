@@ -52,6 +52,7 @@ class CaptureNamer {
 
  private:
   void CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const;
+  void AddCaller(int32_t pid, const Capture& capture, bool lines, std::vector<NamedAddress>* chain);
   void AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain);
 
   SnapSource& source_;

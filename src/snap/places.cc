@@ -19,6 +19,7 @@
 #include "elf/symbols.h"
 #include "kernel/proc_maps.h"
 #include "snap/debug_info.h"
+#include "snap/steppable.h"
 #include "symbol/demangle.h"
 #include "symbol/locate.h"
 
@@ -308,10 +309,18 @@ StatusOr<UserProgram> FindProgram(const std::string& path, pid_t pid) {
 
 StatusOr<std::vector<Place>> FindPlaces(const Trigger& trigger, const std::string& path) {
   ASSIGN_OR_RETURN(elf::File file, elf::File::Open(path));
-  if (trigger.kind == TriggerKind::kUsdt) return AtUsdt(trigger, file, path);
-  if (!trigger.line_file.empty()) return AtLine(trigger, file, path);
-  if (trigger.symbol.empty()) return AtAddress(trigger, file, path);
-  return SymbolSearch(trigger, path, file).Run();
+  auto places = trigger.kind == TriggerKind::kUsdt   ? AtUsdt(trigger, file, path)
+                : !trigger.line_file.empty()         ? AtLine(trigger, file, path)
+                : trigger.symbol.empty()             ? AtAddress(trigger, file, path)
+                                                     : SymbolSearch(trigger, path, file).Run();
+  RETURN_IF_ERROR(places.status());
+  for (Place& place : *places) {
+    // As far as a decision needs; less where the segment ends.
+    auto code = file.ReadVaddr(place.vaddr, 8);
+    if (!code.ok()) code = file.ReadVaddr(place.vaddr, 5);
+    if (code.ok()) place.mangled = MangledByUprobe({reinterpret_cast<const uint8_t*>(code->data()), code->size()});
+  }
+  return places;
 }
 
 }  // namespace brink::snap

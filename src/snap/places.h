@@ -23,6 +23,7 @@ struct Place {
   std::string name;         // "strlen (__strlen_avx2)", "main+0x10", "file.c:12"
   uint64_t ref_ctr = 0;     // file offset of a usdt semaphore, 0 none
   std::string arguments;    // usdt: as in the note, "8@%rbx -4@-8(%rbp)"
+  size_t mangled = 0;       // not 0: a uprobe here breaks the program (snap/steppable.h); the instruction's length
 };
 
 struct UserProgram {

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +16,6 @@ namespace brink::snap {
 namespace {
 
 constexpr uint64_t kTickNs = 250'000'000;
-constexpr int kGraceMs = 3000;  // from SIGTERM to SIGKILL of a command that does not end
 
 // Names captures, prints them and hands them on to the file. Writer thread.
 class SnapConsumer : public Consumer {
@@ -148,17 +146,35 @@ StatusOr<bool> Answer(RunControl* control, RunSignals* signals, SnapSource& sour
   return true;
 }
 
+// The terminal whose Enter key fires manual triggers; -1: none. Only where nobody else reads it.
+int KeyboardOf(const RunRequest& request, Session& session, const SnapSource& source) {
+  const auto& shown = source.shown();
+  const bool manual = std::any_of(shown.begin(), shown.end(), [](const ShownTrigger& trigger) { return trigger.trigger.kind == TriggerKind::kManual; });
+  return manual && !request.control && !session.command() && isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
+}
+
+// Takes what was typed. Whether the keyboard is still of use.
+StatusOr<bool> FireByKey(int keyboard, SnapSource& source) {
+  // In the background a read would stop us.
+  if (tcgetpgrp(keyboard) != getpgrp()) return true;
+  char typed[256];
+  if (read(keyboard, typed, sizeof(typed)) <= 0) return false;
+  RETURN_IF_ERROR(source.Fire());
+  return true;
+}
+
 // True: the command's end was the end of the run.
 StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSource& source, SnapConsumer& consumer, RunSignals* signals, int wake_fd) {
   const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
   int child = session.command() ? session.command()->pidfd() : -1;
   const int steer = signals ? signals->fd() : request.control->fd();
+  int keyboard = KeyboardOf(request, session, source);
   uint64_t next_tick = MonotonicNs() + kTickNs;
   while (true) {
     uint64_t now = MonotonicNs(), next = std::min(end, next_tick);
     int timeout = next <= now ? 0 : static_cast<int>((next - now + 999'999) / 1'000'000);
-    pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}};
-    if (poll(fds, 4, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
+    pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}, {keyboard, POLLIN, 0}};
+    if (poll(fds, 5, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
     if (fds[0].revents) {
       ASSIGN_OR_RETURN(bool go_on, Answer(request.control, signals, source));
       if (!go_on) return false;
@@ -170,6 +186,10 @@ StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSourc
     }
     if (AllDone(request, consumer)) return false;
     if (fds[3].revents) return true;
+    if (fds[4].revents) {
+      ASSIGN_OR_RETURN(bool more, FireByKey(keyboard, source));
+      if (!more) keyboard = -1;
+    }
     now = MonotonicNs();
     if (now >= end) return false;
     if (now < next_tick) continue;
@@ -182,13 +202,8 @@ StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSourc
 void FinishCommand(Session& session, RunResult* result) {
   CommandChild* child = session.command();
   if (!child || result->command_status) return;
-  if (!result->command_decides) {
-    child->Signal(SIGTERM);
-    pollfd ended = {child->pidfd(), POLLIN, 0};
-    if (poll(&ended, 1, kGraceMs) == 0) child->Signal(SIGKILL);
-  }
-  auto end = child->Wait();
-  if (end.ok()) result->command_status = WIFEXITED(end->wait_status) ? WEXITSTATUS(end->wait_status) : 128 + WTERMSIG(end->wait_status);
+  auto status = child->Finish(!result->command_decides);
+  if (status.ok()) result->command_status = *status;
 }
 
 }  // namespace
@@ -217,13 +232,10 @@ StatusOr<RunResult> Run(RunRequest request) {
   spec.buffer_size = 256 << 10;
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec, std::move(made), consumer));
   RunResult result;
-  Status armed = session->Arm();
-  if (!armed.ok() && session->command() && ErrnoOf(armed) != 0 && session->armed_ns() != 0) {
-    result.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
-    result.exec_error = Message(armed);
-    (void)session->command()->Wait();
-  } else if (!armed.ok()) {
-    return armed;
+  ASSIGN_OR_RETURN(auto not_executed, session->ArmCommand());
+  if (not_executed) {
+    result.command_status = not_executed->status;
+    result.exec_error = not_executed->error;
   } else {
     std::vector<std::string> notes = session->notes();
     notes.insert(notes.end(), source.notes().begin(), source.notes().end());

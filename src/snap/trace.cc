@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/personality.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +32,6 @@ constexpr uint64_t kFixedBase = 0x555555554000;
 constexpr uint64_t kFixedBase = 0xaaaaaaaa0000;
 #endif
 constexpr uint32_t kStepDepth = 2048;
-constexpr int kGraceMs = 3000;  // from SIGTERM to SIGKILL of a command that does not end
 
 // What of the trace's two places lies where in memory.
 struct Resolved {
@@ -231,13 +229,8 @@ Status WaitForEnd(const TraceRequest& request, Session& session, TraceConsumer& 
   }
   CommandChild* command = session.command();
   if (!command) return OkStatus();
-  pollfd ended = {child, POLLIN, 0};
-  if (poll(&ended, 1, 0) == 0) {
-    command->Signal(SIGTERM);
-    if (poll(&ended, 1, kGraceMs) == 0) command->Signal(SIGKILL);
-  }
-  auto status = command->Wait();
-  if (status.ok()) result->command_status = WIFEXITED(status->wait_status) ? WEXITSTATUS(status->wait_status) : 128 + WTERMSIG(status->wait_status);
+  auto status = command->Finish(true);
+  if (status.ok()) result->command_status = *status;
   return OkStatus();
 }
 
@@ -300,13 +293,10 @@ StatusOr<TraceResult> TraceBetween(TraceRequest request) {
     NoRandomisation fixed(command);
     ASSIGN_OR_RETURN(session, Session::Create(spec, std::move(source), consumer));
   }
-  Status armed = session->Arm();
-  if (!armed.ok() && session->command() && ErrnoOf(armed) != 0 && session->armed_ns() != 0) {
-    result.command_status = ErrnoOf(armed) == ENOENT ? 127 : 126;
-    result.exec_error = Message(armed);
-    (void)session->command()->Wait();
-  } else if (!armed.ok()) {
-    return armed;
+  ASSIGN_OR_RETURN(auto not_executed, session->ArmCommand());
+  if (not_executed) {
+    result.command_status = not_executed->status;
+    result.exec_error = not_executed->error;
   } else {
     result.notes.insert(result.notes.end(), session->notes().begin(), session->notes().end());
     if (request.armed) request.armed(result.notes);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "base/strings.h"
@@ -147,6 +148,7 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   if (!skeleton_) return BpfLoadError(errno, "open the programs of " + plan_.trigger.text);
   RETURN_IF_ERROR(share(skeleton_->obj));
   RETURN_IF_ERROR(maps.Reuse(skeleton_->obj));
+  if (plan_.needs_entry) plan_.config.flags |= BRINK_SNAP_CFG_ENTRY;
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_cfg", &plan_.config, sizeof(plan_.config)));
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_result_offset", &plan_.result_offset, sizeof(plan_.result_offset)));
   const bool fentry = plan_.trigger.kind == TriggerKind::kFentry || plan_.trigger.kind == TriggerKind::kFexit;
@@ -317,6 +319,7 @@ Status TriggerObject::AttachUser() {
     if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false));
     RETURN_IF_ERROR(AttachUserMulti(main_, at_return));
     if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
+    if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
     if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
     return OkStatus();
   }
@@ -390,6 +393,7 @@ SnapCounts TriggerObject::ReadCounts() const {
     if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.snap_counts), &i, cells.data()) != 0) continue;
     for (uint64_t cell : cells) sums[i] += cell;
   }
+  sums[BRINK_SNAP_CNT_HITS] = std::accumulate(sums.begin() + 1, sums.begin() + BRINK_SNAP_CNT_KEYS, uint64_t{0});
   return sums;
 }
 

@@ -35,6 +35,7 @@ struct TriggerPlan {
   brink_snap_config config = {};
   std::string program;          // user triggers: file to attach to
   std::vector<Place> places;    // user triggers
+  size_t left_out = 0;          // places where a probe would break the program
   std::vector<std::string> functions;  // kernel triggers: names (a glob's matches); one as a rule
   uint32_t result_offset = 0;   // fexit
   bool needs_entry = false;     // load and attach the entry's program too

@@ -2,8 +2,8 @@
 /*
  * On-demand capture (brink snap): the configuration of one trigger's BPF object, and what its record carries.
  *
- * A record is a struct brink_sample with its entries and chain, followed by one struct brink_snap and its `history`
- * events. Readers that know samples only read it as a sample: the sizes of a sample's parts stand in its head.
+ * A record is a struct brink_sample with its entries and chain, followed by one struct brink_snap that ends with the
+ * `stack_words` words of its stack, and its `history` events. Readers that know samples only read it as a sample: the sizes of a sample's parts stand in its head.
  */
 #ifndef BRINK_ABI_SNAP_H_
 #define BRINK_ABI_SNAP_H_
@@ -20,6 +20,7 @@
 #define BRINK_SNAP_LOAD_STEPS 5
 #define BRINK_SNAP_STACK 96	/* words of the user stack that a signal's record carries */
 #define BRINK_SNAP_ARGS 8	/* saved at a function's entry for its return */
+#define BRINK_SNAP_TESTS 4	/* of a condition that is judged without the interpreter */
 
 /* Where a value begins. */
 enum brink_snap_base {
@@ -76,7 +77,7 @@ enum brink_snap_key {
 #define BRINK_SNAP_CFG_HISTORY 0x0400	/* append what went before */
 #define BRINK_SNAP_CFG_ENTRY_KERNEL 0x0800	/* the sample's place is a kernel address */
 #define BRINK_SNAP_CFG_PIDNS 0x1000	/* only tasks of the pid namespace `pidns` */
-#define BRINK_SNAP_CFG_TARGET_SAVED 0x2000
+#define BRINK_SNAP_CFG_ENTRY 0x2000	/* a program at the entry saves what the return wants */
 
 struct brink_snap_config {
 	__u32 trigger;		/* index of the trigger: brink_sample.event */
@@ -94,19 +95,22 @@ struct brink_snap_config {
 	__u32 own_tgid;		/* brink itself, never a hit */
 	__u32 loads;		/* used values */
 	__u32 strings;		/* used strings */
+	__u32 tests;		/* the filter is its first so many operations, all of which must hold; 0: any program */
+	__u32 reserved32;
 	struct brink_snap_load load[BRINK_FILTER_MAX_EXT];	/* values for the filter and for display, by slot */
 	struct brink_snap_load string[BRINK_SNAP_STRINGS];	/* address of a string; size unused */
 	struct brink_filter_prog filter;
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_snap_config) == 80 + 18 * 32 + sizeof(struct brink_filter_prog));
+BRINK_ABI_ASSERT(sizeof(struct brink_snap_config) == 88 + 18 * 32 + sizeof(struct brink_filter_prog));
 BRINK_ABI_FIELD(struct brink_snap_config, signals, 24, 8);
 BRINK_ABI_FIELD(struct brink_snap_config, loads, 72, 4);
-BRINK_ABI_FIELD(struct brink_snap_config, load, 80, 16 * 32);
-BRINK_ABI_FIELD(struct brink_snap_config, filter, 656, sizeof(struct brink_filter_prog));
+BRINK_ABI_FIELD(struct brink_snap_config, tests, 80, 4);
+BRINK_ABI_FIELD(struct brink_snap_config, load, 88, 16 * 32);
+BRINK_ABI_FIELD(struct brink_snap_config, filter, 664, sizeof(struct brink_filter_prog));
 
 /* What became of hits: cells of the per-CPU map snap_counts. */
 enum brink_snap_count {
-	BRINK_SNAP_CNT_HITS = 0,	/* of the target: passed the task, cgroup, syscall and signal tests */
+	BRINK_SNAP_CNT_HITS = 0,	/* of the target: passed the task, cgroup, syscall and signal tests. Not a cell: the sum of what became of them */
 	BRINK_SNAP_CNT_FALSE = 1,	/* --if false */
 	BRINK_SNAP_CNT_UNKNOWN = 2,	/* --if unknown */
 	BRINK_SNAP_CNT_FAST = 3,	/* --slower-than not reached */

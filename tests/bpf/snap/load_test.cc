@@ -5,6 +5,9 @@
 #include <bpf/libbpf.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <utility>
+
 #include "brink/abi/session.h"
 #include "brink/abi/snap.h"
 #include "brink/abi/snapshot.h"
@@ -21,7 +24,10 @@ struct Program {
 };
 void PrintTo(const Program& program, std::ostream* out) { *out << program.name; }
 
-class SnapPrograms : public testing::TestWithParam<Program> {};
+class SnapPrograms : public testing::TestWithParam<Program> {
+ protected:
+  static void Load(const brink_snap_config& config);
+};
 
 // The largest configuration: all values behind as many pointers as may be, strings, keys, rates, a full filter.
 brink_snap_config FullConfig() {
@@ -32,7 +38,6 @@ brink_snap_config FullConfig() {
   config.limit = 5;
   config.count = 10;
   config.key = BRINK_SNAP_KEY_SLOT;
-  config.slower_ns = 1;
   config.signals = ~0ULL;
   config.loads = BRINK_FILTER_MAX_EXT;
   config.strings = BRINK_SNAP_STRINGS;
@@ -46,9 +51,32 @@ brink_snap_config FullConfig() {
   return config;
 }
 
+// A duration drops every hit of a program that has none, and with it all the rest of the program.
+brink_snap_config WithDuration() {
+  brink_snap_config config = FullConfig();
+  config.slower_ns = 1;
+  return config;
+}
+
+// As many tests as are judged without the interpreter, each of another kind.
+brink_snap_config WithTests() {
+  brink_snap_config config = FullConfig();
+  constexpr std::pair<brink_filter_code, uint8_t> kTests[] = {{BRINK_FOP_RANGE, BRINK_FF_CGROUP}, {BRINK_FOP_COMM, BRINK_FF_COMM}, {BRINK_FOP_BITS, BRINK_FF_EXT + 15}, {BRINK_FOP_IS_UNKNOWN, BRINK_FF_IP}};
+  static_assert(std::size(kTests) == BRINK_SNAP_TESTS);
+  for (const auto& [code, field] : kTests) {
+    config.filter.sample[config.tests].code = static_cast<uint8_t>(code);
+    config.filter.sample[config.tests++].field = field;
+  }
+  return config;
+}
+
 TEST_P(SnapPrograms, PassTheVerifier) {
   SKIP_UNLESS(GetParam().feature);
   CaptureLibbpfMessages();
+  for (const brink_snap_config& config : {FullConfig(), WithDuration(), WithTests()}) Load(config);
+}
+
+void SnapPrograms::Load(const brink_snap_config& config) {
   snap_bpf* skeleton = snap_bpf__open();
   ASSERT_NE(skeleton, nullptr);
   bpf_program* program = bpf_object__find_program_by_name(skeleton->obj, GetParam().name);
@@ -58,7 +86,6 @@ TEST_P(SnapPrograms, PassTheVerifier) {
   if (section == "fentry" || section == "fexit") {
     ASSERT_EQ(bpf_program__set_attach_target(program, 0, "vfs_llseek"), 0);
   }
-  const brink_snap_config config = FullConfig();
   ASSERT_TRUE(SetRodata(skeleton->obj, "snap_cfg", &config, sizeof(config)).ok());
   int error = snap_bpf__load(skeleton);
   std::string words = TakeLibbpfMessage();

@@ -1,43 +1,18 @@
 #include "background_agent.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 namespace brink::agent_tests {
 
-BackgroundAgent::BackgroundAgent(const std::string& dir, std::vector<std::string> options) : dir_(dir) {
-  std::vector<std::string> args = {testing_support::BrinkBinary(), "agent", "--socket", socket(), "--dir", folder()};
+namespace {
+
+std::vector<std::string> AgentArgs(const std::string& dir, const std::vector<std::string>& options) {
+  std::vector<std::string> args = {"agent", "--socket", dir + "/agent.sock", "--dir", dir + "/files"};
   args.insert(args.end(), options.begin(), options.end());
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return;
-  pid_ = fork();
-  if (pid_ == 0) {
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    dup2(pipe_fds[1], 2);
-    execv(argv[0], argv.data());
-    _exit(127);
-  }
-  close(pipe_fds[1]);
-  err_ = pipe_fds[0];
-  for (char c; !ready() && read(err_, &c, 1) == 1;) text_ += c;
+  return args;
 }
 
-BackgroundAgent::~BackgroundAgent() {
-  if (pid_ > 0) End(SIGKILL);
-  close(err_);
-}
+}  // namespace
 
-int BackgroundAgent::End(int signal) {
-  kill(pid_, signal);
-  int status = 0;
-  waitpid(pid_, &status, 0);
-  pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+BackgroundAgent::BackgroundAgent(const std::string& dir, std::vector<std::string> options) : dir_(dir), process_(AgentArgs(dir, options), "ready, Ctrl-C ends") {}
 
 testing_support::ProcessResult BackgroundAgent::Ctl(std::vector<std::string> words) const {
   words.insert(words.begin(), {"ctl", "--socket", socket()});

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/background.h"
 #include "support/process.h"
 
 namespace brink::agent_tests {
@@ -18,15 +19,14 @@ class BackgroundAgent {
  public:
   // Started with its socket and folder in `dir` and these options; returns when it is ready (or has failed).
   BackgroundAgent(const std::string& dir, std::vector<std::string> options);
-  ~BackgroundAgent();
 
-  bool ready() const { return text_.find("ready, Ctrl-C ends") != std::string::npos; }
-  const std::string& text() const { return text_; }  // what it said
-  pid_t pid() const { return pid_; }
+  bool ready() const { return process_.ready(); }
+  const std::string& text() const { return process_.text(); }  // what it said
+  pid_t pid() const { return process_.pid(); }
   std::string socket() const { return dir_ + "/agent.sock"; }
   std::string folder() const { return dir_ + "/files"; }
   // Ends it: exit status, or 128 + signal.
-  int End(int signal);
+  int End(int signal) { return process_.Stop(signal).status; }
 
   // brink ctl with this agent's socket.
   testing_support::ProcessResult Ctl(std::vector<std::string> words) const;
@@ -34,9 +34,8 @@ class BackgroundAgent {
   nlohmann::json Ask(std::vector<std::string> words) const;
 
  private:
-  std::string dir_, text_;
-  pid_t pid_ = -1;
-  int err_ = -1;
+  std::string dir_;
+  testing_support::Background process_;
 };
 
 // Waits until `condition` holds.

@@ -91,6 +91,17 @@ TEST_F(SnapContainers, OneIsExcludedWithWhatIsBelowIt) {
   EXPECT_EQ(Count(Run({"--cgroup", base_, "--exclude-cgroup", Group(kDb)}), "web"), 8u);
 }
 
+// Asked for by name before it exists: brink is armed, then the command makes it and goes on inside.
+TEST_F(SnapContainers, OneThatComesLaterIsWaitedFor) {
+  rmdir(Group(kWeb).c_str());
+  const std::string script = "mkdir " + Group(kWeb) + "; echo $$ > " + Group(kWeb) + "/cgroup.procs; i=0; while [ $i -lt 600 ]; do /bin/true; sleep 0.05; i=$((i+1)); done";
+  auto result = testing_support::RunBrink({"snap", "--on", "exec", "--container", "web", "--runtime-root", root_.path(), "--count", "1", "--json", "--", "sh", "-c", script});
+  EXPECT_THAT(result.err, HasSubstr("no container 'web'"));
+  EXPECT_THAT(result.err, HasSubstr("waiting for it"));
+  ASSERT_FALSE(result.out.empty()) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out.substr(0, result.out.find('\n')))["container"]["label"], "web");
+}
+
 TEST_F(SnapContainers, PidsAreThoseOfBothNamespaces) {
   auto result = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_work", "--count", "1", "--json", "--", "unshare", "--pid", "--fork", Self(), "--target", "works"});
   if (result.out.empty()) GTEST_SKIP() << "needs unshare: " << result.err;

@@ -7,6 +7,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <set>
+#include <utility>
+
 #include "snap_support.h"
 #include "support/features.h"
 
@@ -36,6 +39,15 @@ bool RunsThrough(const nlohmann::json& capture, const std::string& function) {
     if (branch["from"]["symbol"] == function || branch["to"]["symbol"] == function) return true;
   }
   return false;
+}
+
+// The conditional branches that the deciding function took: from and to, within it.
+std::set<std::pair<int, int>> Decisions(const nlohmann::json& capture, const std::string& function) {
+  std::set<std::pair<int, int>> taken;
+  for (const auto& branch : capture["branches"]) {
+    if (branch["kind"] == "cond" && branch["from"]["symbol"] == function && branch["to"]["symbol"] == function) taken.emplace(branch["from"]["offset"], branch["to"]["offset"]);
+  }
+  return taken;
 }
 
 class SnapErrno : public testing::Test {
@@ -69,6 +81,21 @@ TEST_F(SnapErrno, ModeBitsDeny) {
 TEST_F(SnapErrno, TheOwnerIsLetIn) {
   auto result = testing_support::RunBrink({"snap", "--errno-path", "openat", "--json", "--if", "ret == -EACCES", "--", Self(), "--target", "open=" + Make(0600, 1000)}, {.timeout = std::chrono::seconds(240)});
   EXPECT_EQ(result.out, "") << result.out.substr(0, 500);
+}
+
+// Everybody may read and write this file but its owner: that he owns it is what denies, by another branch of the same
+// function. To another user's it opens.
+TEST_F(SnapErrno, TheOwnerIsWhatDenies) {
+  const auto mode = Deny(Make(0600, 0), "");
+  const auto owner = Deny(Make(0066, 1000), "");
+  ASSERT_GE(mode.size(), 2u);
+  ASSERT_GE(owner.size(), 2u);
+  EXPECT_EQ(Triggers(owner)[0], "fexit:generic_permission");
+  const auto by_mode = Decisions(mode[0], "generic_permission"), by_owner = Decisions(owner[0], "generic_permission");
+  EXPECT_FALSE(by_owner.empty()) << owner[0]["branches"].dump();
+  EXPECT_NE(by_mode, by_owner) << "the same branches, another reason";
+  auto opened = testing_support::RunBrink({"snap", "--errno-path", "openat", "--json", "--if", "ret == -EACCES", "--", Self(), "--target", "open=" + Make(0066, 1001)}, {.timeout = std::chrono::seconds(240)});
+  EXPECT_EQ(opened.out, "") << opened.out.substr(0, 500);
 }
 
 // Everybody may read and write this device, and the mount says that there are none: another function, the same error.

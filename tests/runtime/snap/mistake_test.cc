@@ -52,6 +52,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The rest needs surroundings that make the mistake.
 
+#if defined(__x86_64__)
+// The kernel would emulate the wrong instruction, and the program go on with wrong registers.
+TEST(SnapMistakes, APlaceWhereAProbeWouldBreakTheProgram) {
+  testing_support::ProcessResult refused = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_vector"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("begins with a vector instruction"));
+  EXPECT_THAT(refused.err, HasSubstr("snap_vector+0x4")) << "where it can be set instead";
+  SKIP_UNLESS("bpf.uprobe");
+  if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "no AVX here";
+  Snapped snapped = Snap({"--on", "uprobe:" + Self() + ":snap_vector+0x4"}, "vector");
+  EXPECT_EQ(snapped.captures.size(), 1u) << snapped.process.err;
+  EXPECT_EQ(snapped.process.status, 0) << "the program went on with wrong registers";
+  // A glob takes what can be probed.
+  Snapped glob = Snap({"--on", "uprobe:" + Self() + ":snap_[vw]*"}, "vector");
+  EXPECT_THAT(glob.process.err, HasSubstr("1 more are left out"));
+  EXPECT_EQ(glob.process.status, 0);
+}
+#endif
+
 TEST(SnapMistakes, AFunctionThatIsInlinedEverywhere) {
   testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_inlined"});
   EXPECT_EQ(result.status, 1);

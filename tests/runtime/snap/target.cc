@@ -59,6 +59,11 @@ __attribute__((noinline)) void snap_jump(void (*where)()) {
   snap_sink = 4;
 }
 
+#if defined(__x86_64__)
+// Begins with a vector instruction whose opcode byte (74) is also that of a jump.
+__attribute__((naked, noinline)) long snap_vector() { asm("vpcmpeqb %xmm0, %xmm0, %xmm0\n vmovq %xmm0, %rax\n ret"); }
+#endif
+
 // Raised while somebody listens to the probe.
 __attribute__((section(".probes"))) volatile unsigned short snap_hello_semaphore;
 
@@ -322,6 +327,9 @@ int RunTarget(const std::string& mode) {
       {"handled", Handled},
       {"decide", [] { for (int i = 0; i < 400; ++i) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
       {"decide-on", [] { alarm(120); while (true) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
+#if defined(__x86_64__)
+      {"vector", [] { return snap_vector() == -1 ? 0 : 1; }},
+#endif
       {"linger", Linger},
       {"hello", Hello},
       {"eat", Eat},

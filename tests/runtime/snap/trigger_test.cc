@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <pty.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -28,7 +30,12 @@ TEST(SnapTrigger, UprobeSeesNamedArgumentsAndStrings) {
   EXPECT_EQ(snapped.captures[5]["args"]["number"], 5);
   EXPECT_EQ(snapped.captures[5]["args"]["text"], "odd");
   EXPECT_EQ(snapped.captures[4]["args"]["text"], "even");
-  EXPECT_THAT(ChainOf(snapped.captures[0], "user_chain"), Contains("main"));
+  const auto chain = ChainOf(snapped.captures[0], "user_chain");
+  EXPECT_THAT(chain, Contains("main"));
+  // Who called it: at its entry the frame pointer is still the caller's, and would skip it.
+  ASSERT_GE(chain.size(), 2u);
+  EXPECT_EQ(chain[0], "snap_work");
+  EXPECT_THAT(chain[1], HasSubstr("Works"));
   EXPECT_EQ(snapped.process.status, 0);
 }
 
@@ -177,6 +184,31 @@ TEST(SnapTrigger, ManualCapturesEveryCpuAtTheSignal) {
     EXPECT_TRUE(cpus.insert(capture["cpu"].get<int>()).second) << "a CPU twice";
   }
   EXPECT_EQ(cpus.size(), static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+// The terminal that brink was started from has a key for it.
+TEST(SnapTrigger, ManualCapturesAtTheEnterKey) {
+  SKIP_UNLESS("bpf.raw_tp");
+  int terminal = -1;
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    execl(testing_support::BrinkBinary().c_str(), "brink", "snap", "--on", "manual", "--count", "1", "--json", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  std::string text;
+  bool pressed = false;
+  for (char c; read(terminal, &c, 1) == 1;) {
+    text += c;
+    if (pressed || text.find("armed, Ctrl-C") == std::string::npos) continue;
+    pressed = true;
+    EXPECT_EQ(write(terminal, "\n", 1), 1);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  close(terminal);
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("\"kind\":\"manual\""));
 }
 
 // A group of its own with little memory: the kernel chooses the only process in it.
