@@ -80,10 +80,12 @@ std::string JudgeFile(const std::string& path, const std::string& folder, bool c
   return "";
 }
 
-// Lines that say why it failed.
+// Lines that say why it failed: all of brink's own but the one that says that it has begun.
 size_t ErrorLines(const std::string& text) {
   size_t count = 0;
-  for (std::string_view line : Split(text, '\n')) count += line.substr(0, 5) == "brink" && line.find(':') != std::string_view::npos;
+  for (std::string_view line : Split(text, '\n')) {
+    count += line.substr(0, 5) == "brink" && line.find(':') != std::string_view::npos && line.find("Ctrl-C ends") == std::string_view::npos;
+  }
   return count;
 }
 
