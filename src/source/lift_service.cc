@@ -148,6 +148,8 @@ void LiftService::Vet(const brink_miss& miss) {
     if (judged_.erase(judged_age_.front()) > 0) tables_.RemoveProcess(judged_age_.front());
     judged_age_.pop_front();
   }
+  // Those that ended are in the order of age only.
+  if (judged_age_.size() > 2 * options_.max_processes) std::erase_if(judged_age_, [this](uint64_t asid) { return !judged_.contains(asid); });
   if (judged_.insert_or_assign(miss.asid, static_cast<pid_t>(miss.tgid)).second) judged_age_.push_back(miss.asid);
   bool stored = tables_.PutProcess(miss.asid, verdict.proc);
   MutexLock lock(mutex_);
