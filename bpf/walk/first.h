@@ -43,7 +43,7 @@ static __attribute__((noinline)) int walk_first_needs_more(const struct brink_wa
 {
 	switch (w->stop) {
 	case BRINK_STOP_BUDGET:
-		return w->steps < w->max_steps;
+		return w->steps < w->max_steps && walk_config.budget_ns > 2 * walk_first_ns;
 	case BRINK_STOP_FAULT:
 		return !w->denied;
 	case BRINK_STOP_MISS:

@@ -206,7 +206,8 @@ static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u
 	if (how == WALK_RESUMED) {
 		const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
 
-		walk_set_deadline(w, bpf_ktime_get_ns());
+		/* The budget is one walk's, whatever part of it the first try took. */
+		walk_set_deadline(w, bpf_ktime_get_ns() - slot->tried_ns);
 		walk_take_mappings(w, task->mm, s->task_start_ns);
 		return regs->ip != s->ip || regs->sp != slot->sp;
 	}
@@ -334,7 +335,10 @@ static __attribute__((noinline)) int walk_task_end(struct walk_slot *slot, __u32
 	return 0;
 }
 
-/* The walk itself, if the first try has not shown already that it takes vector registers. 1: too late. */
+/*
+ * The walk itself, if the first try has not shown already that it takes vector registers. 1: there is none. What the
+ * first try saw stays true of the sample when the thread goes on elsewhere (to a signal's handler).
+ */
 WALK_INLINE int walk_task_first_attempt(struct walk_slot *slot, __u32 index)
 {
 	const struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &index);
@@ -343,7 +347,9 @@ WALK_INLINE int walk_task_first_attempt(struct walk_slot *slot, __u32 index)
 		return 1;
 	if (!slot->tried_ns)
 		return walk_task_attempt(slot, index, WALK_FRESH);
-	return walk_lacks_vectors(w) ? 0 : walk_task_attempt(slot, index, WALK_RESUMED);
+	if (!walk_lacks_vectors(w))
+		walk_task_attempt(slot, index, WALK_RESUMED);
+	return 0;
 }
 
 /* In the thread, on its way back to user space. 1: too late. */
