@@ -61,7 +61,7 @@ __attribute__((noinline)) void snap_jump(void (*where)()) {
 
 #if defined(__x86_64__)
 // Begins with a vector instruction whose opcode byte (74) is also that of a jump.
-__attribute__((naked, noinline)) long snap_vector() { asm("vpcmpeqb %xmm0, %xmm0, %xmm0\n vmovq %xmm0, %rax\n ret"); }
+__attribute__((naked, noinline)) long snap_vector() { asm("vpcmpeqb %xmm0, %xmm0, %xmm0\n nop\n vmovq %xmm0, %rax\n ret"); }
 #endif
 
 // Raised while somebody listens to the probe.
