@@ -144,12 +144,10 @@ class LiftService {
     ContentKey content{};
     uint64_t lines = 0;  // bit: line is published
     bool used = false;
-    bool missed = false;  // a walk ended here
   };
   std::vector<Page> slots_ ABSL_GUARDED_BY(cache_mutex_);
   std::deque<uint32_t> age_ ABSL_GUARDED_BY(cache_mutex_);  // oldest first
   bool lines_full_ ABSL_GUARDED_BY(cache_mutex_) = false;  // the table that finds lines
-  bool evicted_once_ ABSL_GUARDED_BY(cache_mutex_) = false;
   uint64_t since_eviction_ ABSL_GUARDED_BY(cache_mutex_) = 0;  // misses
   absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot
