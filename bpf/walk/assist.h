@@ -21,8 +21,6 @@
 #define WALK_ASSIST_MOST_NS 500000ull
 /* A longer wait is one in vain, whatever came of it: on a contested CPU who gives way loses its turn. */
 #define WALK_ASSIST_PATIENCE_NS 3000000ull
-#define WALK_ASSIST_PERMILLE 30
-#define WALK_ASSIST_BURST_NS 300000000ll
 #define WALK_ASSIST_DEBT 8
 #define WALK_ASSIST_RARELY 32
 
@@ -65,13 +63,13 @@ WALK_INLINE __u64 walk_switches(const struct task_struct *task)
 WALK_INLINE __s64 walk_assist_refill(struct brink_assist_state *a, __u64 now)
 {
 	__u64 gap = now - a->time_ns;
-	__s64 left = a->left_ns;
+	__s64 left = a->left_ns, burst = walk_assist.burst_ns;
 
 	if (gap > 1000000000ull)
 		gap = 1000000000ull;
-	left += gap * WALK_ASSIST_PERMILLE / 1000;
-	if (!a->time_ns || left > WALK_ASSIST_BURST_NS)
-		left = WALK_ASSIST_BURST_NS;
+	left += gap * walk_assist.permille / 1000;
+	if (!a->time_ns || left > burst)
+		left = burst;
 	a->left_ns = left;
 	a->time_ns = now;
 	return left;

@@ -32,9 +32,9 @@ struct RecordOptions {
   bool source_given = false, branch_any = false, whole_run = false, call_graph = false, all_cgroups = false, strip_kernel = false;
   std::string call_graph_mode;
 
-  std::string walk_mode = "auto", walk_wait = "on";
+  std::string walk_mode = "auto";
   uint64_t walk_budget_ns = 0, code_cache = 40u << 20;
-  double walk_share_percent = 2;
+  double walk_share_percent = 2, walk_wait_percent = 1;
   bool allow_device = false;
 
   std::string output = "brink.data";

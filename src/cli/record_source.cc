@@ -114,8 +114,7 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
   walk.cache_bytes = options.code_cache;
   walk.allow_device = options.allow_device;
-  if (options.walk_wait != "on" && options.walk_wait != "off") return InvalidArgument("--walk-wait: expected on or off");
-  walk.assist = options.walk_wait == "on";
+  walk.wait_permille = static_cast<uint32_t>(options.walk_wait_percent * 10);
   if (walk.mode == WalkMode::kPreferTask) walk.try_at_once = !features.Has(Feature::kKernelRt);
   ASSIGN_OR_RETURN(request->source, WalkSource::Create(walk));
   return OkStatus();

@@ -38,6 +38,7 @@ constexpr uint32_t kReserveNs = 4'000, kReserveNsPerBranch = 8;
 constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
 // A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
 constexpr uint64_t kWalkTaskMaxDelayNs = 60'000'000;  // above WALK_LATE_END_NS of bpf/walk/task.h
+constexpr uint32_t kWaitBurstNsPerPermille = 6'000'000;
 constexpr auto kEpochPatience = std::chrono::milliseconds(200);
 
 // One array map that user space writes without system calls.
@@ -177,7 +178,10 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   }
   if (deferred) {
     RETURN_IF_ERROR(SetRodata(object_, "walk_slot_count", &slots, sizeof slots));
-    const brink_walk_assist assist = options_.assist && WalkAssist::Permitted() ? WalkAssist::Configuration() : brink_walk_assist{};
+    brink_walk_assist assist{};
+    if (options_.wait_permille != 0 && WalkAssist::Permitted()) assist = WalkAssist::Configuration();
+    assist.permille = options_.wait_permille;
+    assist.burst_ns = std::min<uint32_t>(options_.wait_permille, 500) * kWaitBurstNsPerPermille;
     RETURN_IF_ERROR(SetRodata(object_, "walk_assist", &assist, sizeof assist));
     assisted_ = assist.lift;
     const bool tried = options_.try_at_once && options_.depth <= BRINK_WALK_IRQ_DEPTH;

@@ -40,7 +40,8 @@ struct WalkSourceOptions {
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
   WalkObject object;  // elf set: instead of the walk source's own
-  bool assist = true;  // task mode: walks may wait for code, and for their vector registers (walk_assist.h)
+  // Task mode: what waits for code and for vector registers may take of a CPU (walk_assist.h), in thousandths; 0: none.
+  uint32_t wait_permille = 10;
   // Task mode, up to BRINK_WALK_IRQ_DEPTH branches: tried in the sampling event first, deferred only if it could get
   // further. Not on PREEMPT_RT.
   bool try_at_once = false;

@@ -39,13 +39,17 @@ struct brink_walk_assist {
 	__u64 compact_low;	/* bits BRINK_XSTATE_LOW of xcomp_bv for which `compact` holds */
 	__u32 standard[BRINK_XPART_COUNT];	/* offsets in the XSAVE area; 0 = the CPU has none */
 	__u32 compact[BRINK_XPART_COUNT];	/* in the compacted form */
+	__u32 permille;		/* of a CPU's time that all waits may take */
+	__u32 burst_ns;		/* what they may take at the start, and after a pause */
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_assist) == 48);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_assist) == 56);
 BRINK_ABI_FIELD(struct brink_walk_assist, lift, 0, 4);
 BRINK_ABI_FIELD(struct brink_walk_assist, vectors, 4, 4);
 BRINK_ABI_FIELD(struct brink_walk_assist, compact_low, 8, 8);
 BRINK_ABI_FIELD(struct brink_walk_assist, standard, 16, 16);
 BRINK_ABI_FIELD(struct brink_walk_assist, compact, 32, 16);
+BRINK_ABI_FIELD(struct brink_walk_assist, permille, 48, 4);
+BRINK_ABI_FIELD(struct brink_walk_assist, burst_ns, 52, 4);
 
 enum brink_assist_kind {
 	BRINK_ASSIST_LIFT = 0,

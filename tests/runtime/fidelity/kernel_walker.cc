@@ -27,7 +27,7 @@ StatusOr<std::unique_ptr<KernelWalker>> KernelWalker::Create(WalkMode mode, uint
   ASSIGN_OR_RETURN(made->core_, BpfCore::Load(core));
   made->context_ = std::make_unique<testing_support::CoreContext>(*made->core_);
   // The event's own signal follows the walk: it stops the thread.
-  WalkSourceOptions options{.mode = mode, .depth = depth, .share_permille = 0, .goes_on = true};
+  WalkSourceOptions options{.mode = mode, .depth = depth, .share_permille = 0, .wait_permille = 30, .goes_on = true};
   options.try_at_once = mode == WalkMode::kPreferTask;
   options.budget_ns = mode == WalkMode::kInterrupt ? kWalkMaxBudgetNs : kWalkTaskMaxBudgetNs;
   ASSIGN_OR_RETURN(made->source_, WalkSource::Create(options));
