@@ -7,24 +7,45 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* args: pt_regs, number. Most calls of the machine end at the first test. */
-SEC("raw_tp/sys_enter")
-int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+#define CFI_PROT_EXEC 4
+
+/* What is to be done about a call at this side of it; 0: nothing. */
+brink_always_inline __u32 cfi_how(__u64 nr, __u32 side)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 nr = ctx->args[1], protection = 0;
 	__u32 how;
 
 	if (nr >= BRINK_CFI_CALLS)
 		return 0;
 	how = cfi_config.call[nr];
-	if (!(how & BRINK_CFI_AT_ENTER) || !cfi_wants(task))
+	if (!(how & side))
 		return 0;
-	if (how & BRINK_CFI_IF_EXEC) {
-		bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)ctx->args[0] + 96);
-		if (!(protection & 4))
-			return 0;
-	}
+	return cfi_wants((struct task_struct *)bpf_get_current_task_btf()) ? how : 0;
+}
+
+/* The third argument of the call, of mmap and mprotect the protection, makes code. */
+brink_always_inline int cfi_makes_code(const void *regs)
+{
+	__u64 protection = 0;
+
+	bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)regs + 8 * CFI_REG_DX);
+	return protection & CFI_PROT_EXEC;
+}
+
+/*
+ * Two ways to the calls, of which user space attaches one. A raw tracepoint is one program at all calls of the machine.
+ * Tracepoints of single calls cost the others less (docs/cfi.md, Cost), but each is an event of its own, whose end takes
+ * the kernel tens of milliseconds.
+ */
+
+/* args: pt_regs, number. Most calls of the machine end at the first test. */
+SEC("raw_tp/sys_enter")
+int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 nr = ctx->args[1];
+	__u32 how = cfi_how(nr, BRINK_CFI_AT_ENTER);
+
+	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)ctx->args[0])))
+		return 0;
 	cfi_check(BRINK_CFI_ENTER, nr, how, 0);
 	return 0;
 }
@@ -33,21 +54,47 @@ int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sys_exit")
 int cfi_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 nr = 0, protection = 0;
+	__u64 nr = 0;
 	__u32 how;
 
-	if (bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 120) || nr >= BRINK_CFI_CALLS)
+	if (bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 8 * CFI_REG_ORIG_AX))
 		return 0;
-	how = cfi_config.call[nr];
-	if (!(how & BRINK_CFI_AT_EXIT) || !cfi_wants(task))
+	how = cfi_how(nr, BRINK_CFI_AT_EXIT);
+	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)ctx->args[0])))
 		return 0;
-	if (how & BRINK_CFI_IF_EXEC) {
-		bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)ctx->args[0] + 96);
-		if (!(protection & 4))
-			return 0;
-	}
 	cfi_check(BRINK_CFI_EXIT, nr, how, ctx->args[1]);
+	return 0;
+}
+
+/* The record of syscalls/sys_exit_NAME; sys_enter_NAME has the arguments from `ret` on, and no more than the call takes. */
+struct cfi_call {
+	__u64 common;
+	__s32 nr;
+	__s32 pad;
+	__u64 ret;
+};
+
+SEC("tracepoint")
+int cfi_call_enter(struct cfi_call *ctx)
+{
+	__u64 nr = (__u32)ctx->nr;
+	__u32 how = cfi_how(nr, BRINK_CFI_AT_ENTER);
+
+	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf()))))
+		return 0;
+	cfi_check(BRINK_CFI_ENTER, nr, how, 0);
+	return 0;
+}
+
+SEC("tracepoint")
+int cfi_call_exit(struct cfi_call *ctx)
+{
+	__u64 nr = (__u32)ctx->nr;
+	__u32 how = cfi_how(nr, BRINK_CFI_AT_EXIT);
+
+	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf()))))
+		return 0;
+	cfi_check(BRINK_CFI_EXIT, nr, how, ctx->ret);
 	return 0;
 }
 

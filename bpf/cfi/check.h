@@ -6,13 +6,18 @@
  * At the entry of a system call the result is not known yet: the walk goes on as if it succeeded (a number of 0 to
  * 0x7fff; an address of user space where the call gives one), or, for calls that return on failure only, as if it
  * failed. What then depends on more ends the walk. At the exit everything is known.
+ *
+ * With branch hardware (BRINK_CFI_CFG_SNAPSHOT) the window at an entry is what the hardware has recorded of the thread's
+ * way there; at an exit it is still the walk, which sees what the call has brought before it is used.
  */
 #ifndef BRINK_BPF_CFI_CHECK_H_
 #define BRINK_BPF_CFI_CHECK_H_
 
 #include "cfi/judge.h"
+#include "lib/snapshot.h"
 
 #define CFI_REG_AX 10
+#define CFI_REG_DX 12
 #define CFI_REG_ORIG_AX 15
 #define CFI_REG_IP 16
 #define CFI_REG_CS 17
@@ -233,6 +238,11 @@ brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed)
 
 	cfi_judge(slot, seed);
 	slot->cfi.judge_ns = bpf_ktime_get_ns() - begin;
+	if (slot->sample.nr >= BRINK_CFI_JUDGED) {
+		__u32 bucket = slot->cfi.judge_ns / BRINK_CFI_JUDGE_NS;
+
+		cfi_count_add(BRINK_CFI_CNT_JUDGE + (bucket < BRINK_CFI_JUDGE_TIMES ? bucket : BRINK_CFI_JUDGE_TIMES - 1), 1);
+	}
 	/* A strange stack alone is nothing to act on: coroutines live there. */
 	if (slot->cfi.verdict & ~BRINK_CFI_P10) {
 		cfi_count_add(BRINK_CFI_CNT_SUSPECT, 1);
@@ -252,6 +262,22 @@ brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed)
 		bpf_map_update_elem(&cfi_seen, &slot->name, &one, BPF_ANY);
 	cfi_send(slot);
 	return refuse;
+}
+
+/* The last branches of user code, newest first. The filter of the held event is user space's: the way here burns none. */
+brink_always_inline void cfi_take_past(struct cfi_slot *slot)
+{
+	__u32 seq = 0;
+	struct brink_snapshot_slot *taken = brink_snapshot_take(&seq);
+	long nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
+
+	slot->sample.direction = BRINK_DIR_PAST;
+	slot->sample.end_ip = slot->cfi.regs[CFI_REG_IP];
+	if (nr <= 0) {
+		cfi_count_add(BRINK_CFI_CNT_NO_PAST, 1);
+		return;
+	}
+	slot->sample.nr = nr > BRINK_MAX_HW_BRANCHES ? BRINK_MAX_HW_BRANCHES : nr;
 }
 
 /* The registers with which the thread will go on. */
@@ -299,6 +325,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	struct walk_bucket *bucket = walk_bucket();
 	__u64 now = bpf_ktime_get_ns(), ns;
 	struct cfi_slot *slot;
+	__u32 past = (cfi_config.flags & BRINK_CFI_CFG_SNAPSHOT) && point != BRINK_CFI_EXIT;
 	int refuse = 0;
 
 	if (!w || !out || !bucket)
@@ -320,13 +347,19 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	w->asid = walk_asid(task);
 	if (!w->asid)
 		goto out;
-	if (!walk_take_process(w, task)) {
+	if (past) {
 		walk_take_mappings(w, task->mm, slot->sample.task_start_ns);
-		walk_run(w, out);
 		cfi_stack_place(slot, w, task);
+		cfi_take_past(slot);
+	} else {
+		if (!walk_take_process(w, task)) {
+			walk_take_mappings(w, task->mm, slot->sample.task_start_ns);
+			walk_run(w, out);
+			cfi_stack_place(slot, w, task);
+		}
+		walk_give(w, out, &slot->sample, (struct brink_branch *)slot->room, BRINK_CFI_DEPTH);
+		cfi_end_place(slot, w);
 	}
-	walk_give(w, out, &slot->sample, (struct brink_branch *)slot->room, BRINK_CFI_DEPTH);
-	cfi_end_place(slot, w);
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED) {
 		cfi_count_add(BRINK_CFI_CNT_MISSES + (w->miss_reason & 7), 1);
 		if (!bpf_probe_read_user(slot->cfi.code, sizeof(slot->cfi.code), (const void *)slot->sample.end_ip))

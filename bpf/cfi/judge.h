@@ -28,6 +28,28 @@ static __attribute__((noinline)) int cfi_no_call_site(__u64 to)
 	return 1;
 }
 
+/* The kind of the branch at `from`, where the hardware does not say it; calls and returns only. */
+static __attribute__((noinline)) int cfi_kind_at(__u64 from)
+{
+	__u8 b[3] = {};
+	__u32 i;
+
+	if (bpf_probe_read_user(b, sizeof(b), (const void *)from))
+		return 0;
+	for (i = 0; i < 2; i++) {
+		if (b[i] == 0xc3 || b[i] == 0xc2)
+			return WALK_RET;
+		if (b[i] == 0xe8)
+			return WALK_CALL;
+		if (b[i] == 0xff)
+			return (b[i + 1] >> 3 & 7) == 2 ? WALK_IND_CALL : 0;
+		/* rep, bnd, notrack, operand size, REX */
+		if (b[i] != 0xf3 && b[i] != 0xf2 && b[i] != 0x3e && b[i] != 0x66 && (b[i] & 0xf0) != 0x40)
+			break;
+	}
+	return 0;
+}
+
 static long cfi_judge_one(__u32 i, void *data)
 {
 	struct cfi_slot *slot = *(struct cfi_slot **)data;
@@ -41,6 +63,8 @@ static long cfi_judge_one(__u32 i, void *data)
 	from = b->from;
 	to = b->to;
 	type = b->info >> 20 & 0xf;
+	if (!type && slot->sample.direction == BRINK_DIR_PAST)
+		type = cfi_kind_at(from);
 	slot->name = (slot->name ^ from) * 0x9e3779b97f4a7c15ull;
 	slot->name = (slot->name ^ to ^ slot->name >> 29) * 0xbf58476d1ce4e5b9ull;
 	if (type == WALK_CALL || type == WALK_IND_CALL) {

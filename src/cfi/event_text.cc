@@ -4,26 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "cfi/side_text.h"
 
 namespace brink::cfi {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
-std::string Print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json SideJson(const EventSide& side) {
-  return {{"address", Hex(side.address)}, {"module", OrNull(side.module)}, {"build_id", OrNull(HexEncode(side.build_id))},
-          {"offset", side.offset ? Json(Hex(side.offset)) : Json(nullptr)}, {"symbol", OrNull(side.symbol)}, {"bytes", OrNull(HexEncode(side.bytes))}};
-}
-
-std::string Where(const EventSide& side) {
-  const std::string file = side.module.substr(side.module.rfind('/') + 1);
-  if (side.symbol.empty()) return Hex(side.address) + (file.empty() ? "" : " [" + file + "]");
-  return side.symbol + " [" + file + "]";
-}
 
 // Why it is judged as it is, and where to look, by policy.
 struct Words {
@@ -48,7 +34,28 @@ constexpr Words kWords[] = {
     {"P7", "A direct branch must go where the file's instruction says.", "uprobes and debuggers patch code; a JIT that reuses a file's page", "whether the mapped code is the file's"},
     {"P8", "Targets must be code of a file, the vDSO or a JIT that is known.", "a JIT's own map or --jit allow (X7), the uprobes page (X9)", "who made the memory executable: mmap and mprotect before this"},
     {"P9", "Long chains of indirect transfers with few instructions between are what gadget chains look like.", "interpreters and tiny virtual functions: score only", "other violations in the same window"},
+    {"P10", "A thread's stack pointer stays in its stack, its signal stack, or where this thread has been before without a violation.",
+     "coroutines and other stacks of one's own, once they were seen; Go", "what was copied into the memory that the stack pointer is in: a pivot's chain lies there"},
+    {"P11", "A system call is made by an instruction of a file, at the beginning of an instruction.", "a JIT that is known", "who made the code at the call: mmap and mprotect before this"},
+    {"P12", "An indirect edge of a file that was learned was seen while learning.", "another build of the file: learn again", "whether the program did something new, as after a change of its configuration"},
+    {"P13", "The way back from a sensitive call was seen while learning.", "another build of the file: learn again", "which input led the program to this call"},
 };
+
+// What an alarm of a live run says beside its edge; "" for events of recordings.
+template <typename Text>
+std::string LiveWords(const Json& json, const Text& text) {
+  auto part = [&](const char* key) -> Json { return json.contains(key) && json[key].is_object() ? json[key] : Json::object(); };
+  const Json hook = part("hook"), window = part("window"), action = part("action");
+  std::string out;
+  const std::string point = text(hook, "point"), call = text(hook, "syscall"), assumption = text(window, "assumption");
+  if (!point.empty()) absl::StrAppendFormat(&out, "  seen at %s%s\n", point, call.empty() ? "" : " of " + call);
+  if (text(window, "direction") == "future") out += "  the code that the thread was about to execute: it had not happened yet\n";
+  if (!assumption.empty()) absl::StrAppendFormat(&out, "  walked on as if %s; what depends on more was not walked\n", assumption);
+  if (text(json, "confidence") == "tainted") out += "  records were lost in this run: a mapping may be missing\n";
+  if (!text(action, "taken").empty()) absl::StrAppendFormat(&out, "  action %s: %s\n", text(action, "taken"), text(action, "result"));
+  if (!text(json, "suppressed_by").empty()) absl::StrAppendFormat(&out, "  suppressed by a policy file: %s\n", text(json, "suppressed_by"));
+  return out;
+}
 
 }  // namespace
 
@@ -124,7 +131,8 @@ StatusOr<std::string> Explain(std::string_view line) {
     auto it = object.find(key);
     return it != object.end() && it->is_string() ? EscapeForTerminal(it->get<std::string>()) : "";
   };
-  if (text(json, "schema") != "brink.cfi.event.v1") return InvalidArgument("not an event of brink cfi (one line of brink cfi replay --json)");
+  const std::string schema = text(json, "schema");
+  if (schema != "brink.cfi.event.v1" && schema != "brink.cfi.alarm.v1") return InvalidArgument("not an event of brink cfi (one line of brink cfi run --sink json or of brink cfi replay --json)");
   const std::string policy = text(json, "policy");
   const Words* words = nullptr;
   for (const Words& w : kWords) {
@@ -144,8 +152,9 @@ StatusOr<std::string> Explain(std::string_view line) {
                                     violation.is_object() ? text(violation, "kind") : "branch", side("from"), side("to"), words->rule, words->excuses);
   const Json& window = json.contains("window") ? json["window"] : empty;
   if (window.is_object() && window.contains("len") && window["len"].is_number_unsigned()) {
-    absl::StrAppendFormat(&out, "How sure\n  judged from %d records%s; high: no legal program is known to do this; medium: one broken rule; low: a hint\n\n", window["len"].get<uint64_t>(),
+    absl::StrAppendFormat(&out, "How sure\n  judged from %d records%s; high: no legal program is known to do this; medium: one broken rule; low: a hint\n", window["len"].get<uint64_t>(),
                           window.value("contiguous", true) ? "" : " of a filtered stack");
+    out += LiveWords(json, text) + "\n";
   }
   return out + "Where to look\n  " + words->look + "\n";
 }

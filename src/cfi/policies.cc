@@ -57,16 +57,23 @@ class Checker {
 
  private:
   PolicyCounts& Counts(Policy policy) { return result_.policies[static_cast<size_t>(policy)]; }
-  void Held(Policy policy) { ++Counts(policy).held, answered_ = true; }
+  void Answered(Policy policy) {
+    answered_ = true;
+    target_answered_ |= policy <= Policy::kBoundary;
+  }
+  void Held(Policy policy) {
+    ++Counts(policy).held;
+    Answered(policy);
+  }
   void Unknown(Policy policy, Reason reason) { ++Counts(policy).unknown[static_cast<size_t>(reason)]; }
   void Excepted(Policy policy, Exception exception) {
     ++Counts(policy).excepted;
     ++result_.exceptions[static_cast<size_t>(exception)];
-    answered_ = true;
+    Answered(policy);
   }
   void Violated(Policy policy, Severity severity, std::string reason) {
     ++Counts(policy).violated;
-    answered_ = true;
+    Answered(policy);
     result_.violations.push_back({policy, severity, index_, entry_->from, entry_->to, kind_, std::move(reason)});
   }
 
@@ -95,7 +102,7 @@ class Checker {
     }
     if (Kernel(entry_->from) || Kernel(entry_->to)) return KernelEdge();
     ++result_.edges;
-    answered_ = left_ = false;
+    answered_ = target_answered_ = left_ = false;
     from_ = SideOf(entry_->from);
     to_ = SideOf(entry_->to);
     insn_ = InsnAt(from_);
@@ -113,6 +120,10 @@ class Checker {
     if (kind_ == Kind::kCall || kind_ == Kind::kIndCall) Push();
     if (Indirect(kind_) && window_.point && window_.point->baseline) Learned(*window_.point);
     result_.checked += answered_;
+    if (Indirect(kind_) && from_.place.facts && to_.place.facts && from_.place.facts->has_unwind() && to_.place.facts->has_unwind()) {
+      ++result_.unwind_edges;
+      result_.unwind_unknown += !target_answered_;
+    }
     // A signal's return ends in the kernel.
     previous_ = left_ ? nullptr : entry_;
   }
@@ -239,7 +250,7 @@ class Checker {
     if (callee == from_.function) return Held(Policy::kReturnMatch);
     // A part of it, or another function that it ended in by a jump.
     const std::string_view name = facts.NameOf(*callee);
-    if ((!name.empty() && from_.name.starts_with(name)) || facts.TailJumps(*callee) != Known::kNo) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
+    if ((!name.empty() && Whole(from_.name) == Whole(name)) || facts.TailJumps(*callee) != Known::kNo) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
     ++mismatches_;
     Violated(Policy::kReturnMatch, Severity::kMedium, absl::StrFormat("the call before the target is of %s, which never jumps to %s", name.empty() ? "another function" : std::string(name), Named(from_)));
   }
@@ -266,6 +277,9 @@ class Checker {
     Held(Policy::kCallTarget);
   }
 
+  // The name of the function that NAME.cold, NAME.part.0 and the like are parts of.
+  static std::string_view Whole(std::string_view name) { return name.substr(0, name.find('.', 1)); }
+
   // P4
   void JumpTarget() {
     const bool elsewhere = IsLongjmp(from_.name) || IsUnwinder(from_.name) || IsContext(from_.name);
@@ -290,7 +304,7 @@ class Checker {
     if (entry == Known::kUnknown || !from_.function) return Unknown(Policy::kJumpTarget, Reason::kNoFunction);
     if (Go()) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kGo);
     // Parts of one function: NAME and NAME.cold.
-    if (!from_.name.empty() && !to_.name.empty() && (from_.name.starts_with(to_.name) || to_.name.starts_with(from_.name))) return Held(Policy::kJumpTarget);
+    if (!from_.name.empty() && Whole(from_.name) == Whole(to_.name)) return Held(Policy::kJumpTarget);
     Violated(Policy::kJumpTarget, Severity::kMedium, absl::StrFormat("the jump leaves %s for the middle of %s", Named(from_), Named(to_)));
   }
 
@@ -447,7 +461,7 @@ class Checker {
   std::optional<decode::Insn> insn_;
   Kind kind_ = Kind::kUnknown, previous_kind_ = Kind::kUnknown;
   size_t run_ = 0, longest_ = 0, mismatches_ = 0;
-  bool answered_ = false, left_ = false;
+  bool answered_ = false, target_answered_ = false, left_ = false;
 };
 
 }  // namespace

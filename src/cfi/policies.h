@@ -126,6 +126,7 @@ struct Result {
   std::array<PolicyCounts, kPolicyCount> policies = {};
   std::array<uint64_t, kExceptionCount> exceptions = {};
   uint64_t edges = 0, checked = 0;  // records of user code; those on which a policy gave an answer
+  uint64_t unwind_edges = 0, unwind_unknown = 0;  // returns, indirect calls and jumps between files with unwind tables; those without an answer of P1 to P5
   size_t gadget_run = 0;            // P9: longest chain
   Severity severity = Severity::kInfo;
 };

@@ -114,6 +114,9 @@ class CfiCommand : public Command {
       ASSIGN_OR_RETURN(check->set, cfi::ParseCallSet(set_));
     }
     check->calls = calls_;
+    check->history = history_;
+    check->hook = hook_;
+    check->warm = warm_;
     check->attach_only = attach_only_;
     check->switches = switches_;
     check->depth = static_cast<uint32_t>(depth_);
@@ -214,8 +217,10 @@ class CfiCommand : public Command {
   bool json_ = false;
   std::string file_;
   std::string pids_, set_, kill_, stop_, deny_, runtime_root_, output_, baseline_, metrics_, report_;
-  std::vector<std::string> cgroups_, containers_, pods_, calls_, spared_, policies_, sinks_;
+  std::vector<std::string> cgroups_, containers_, pods_, calls_, spared_, policies_, sinks_, warm_;
   uint64_t uid_ = UINT64_MAX, depth_ = 32, budget_ns_ = 0, share_ = 5, per_minute_ = 10, duration_ns_ = 0, sample_ = 0;
+  cfi::History history_ = cfi::History::kAuto;
+  cfi::Hook hook_ = cfi::Hook::kAuto;
   bool all_ = false, act_ = false, every_ = false, repeats_ = false, attach_only_ = false, switches_ = false, no_warm_ = false, quiet_ = false;
   CommandSpec spec_{
       .name = "cfi",
@@ -239,13 +244,26 @@ class CfiCommand : public Command {
                   {.letter = 0, .name = "runtime-root", .value = Value::kRequired, .meta = "DIR", .group = "Whom (run, learn)", .help = "where the files of container runtimes are looked for; default /", .set = StoreString(&runtime_root_)},
                   {.letter = 0, .name = "check", .value = Value::kRequired, .meta = "SET", .group = "When (run, learn)", .help = "system calls that are check points: sensitive (the default for -a and groups), all (for a command and -p), none", .set = StoreString(&set_)},
                   {.letter = 0, .name = "calls", .value = Value::kRequired, .meta = "LIST", .group = "When (run, learn)", .help = "more or fewer: NAME (at its entry), NAME:exit, NAME:both, -NAME", .set = AppendString(&calls_)},
+                  {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "S", .group = "When (run, learn)", .help = "what entries are judged by: lbr (hardware branches that led there), walk (ahead), auto (the default: lbr where it proves itself)",
+                   .set = [this](std::string_view text) -> Status {
+                     if (text != "auto" && text != "walk" && text != "lbr") return InvalidArgument("--source of cfi is auto, walk or lbr");
+                     history_ = text == "lbr" ? cfi::History::kLbr : text == "walk" ? cfi::History::kWalk : cfi::History::kAuto;
+                     return OkStatus();
+                   }},
                   {.letter = 'F', .name = "freq", .value = Value::kRequired, .meta = "HZ", .group = "When (run, learn)", .help = "also at periodic samples of running threads", .set = StoreUint(&sample_, 1, 10'000)},
                   {.letter = 0, .name = "switches", .group = "When (run, learn)", .help = "also when a thread is preempted", .set = StoreFlag(&switches_)},
+                  {.letter = 0, .name = "hook", .value = Value::kRequired, .meta = "H", .group = "When (run, learn)", .help = "raw: one program at all system calls; calls: one tracepoint a chosen call, cheaper for the others, but brink takes seconds to end; auto (the default): calls where at most 64 are chosen",
+                   .set = [this](std::string_view text) -> Status {
+                     if (text != "auto" && text != "raw" && text != "calls") return InvalidArgument("--hook is auto, raw or calls");
+                     hook_ = text == "raw" ? cfi::Hook::kRaw : text == "calls" ? cfi::Hook::kCalls : cfi::Hook::kAuto;
+                     return OkStatus();
+                   }},
                   {.letter = 0, .name = "attach-only", .group = "When (run, learn)", .help = "attach and select nothing: what the hooks alone cost", .set = StoreFlag(&attach_only_)},
                   {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "When (run, learn)", .help = "branches walked ahead; default 32, at most 128", .set = StoreUint(&depth_, 1, BRINK_CFI_DEPTH)},
                   {.letter = 0, .name = "walk-budget", .value = Value::kRequired, .meta = "TIME", .group = "When (run, learn)", .help = "of one walk; default 50us", .set = StoreDuration(&budget_ns_, 1'000)},
                   {.letter = 0, .name = "share", .value = Value::kRequired, .meta = "PERCENT", .group = "When (run, learn)", .help = "most time of a CPU for checks; default 5. Sensitive calls are checked all the same", .set = StoreUint(&share_, 1, 100)},
                   {.letter = 0, .name = "no-warm", .group = "When (run, learn)", .help = "do not lift the target's files before it runs", .set = StoreFlag(&no_warm_)},
+                  {.letter = 0, .name = "warm", .value = Value::kRequired, .meta = "FILE", .group = "When (run, learn)", .help = "also lift the code of this file before anything runs; may be repeated", .set = AppendString(&warm_)},
                   {.letter = 0, .name = "repeats", .group = "When (run, learn)", .help = "judge windows again that were judged before", .set = StoreFlag(&repeats_)},
                   {.letter = 0, .name = "duration", .value = Value::kRequired, .meta = "TIME", .group = "When (run, learn)", .help = "end after this time", .set = StoreDuration(&duration_ns_, 1'000'000'000)},
                   {.letter = 0, .name = "policy", .value = Value::kRequired, .meta = "FILE", .group = "Rules (run)", .help = "policy file (docs/cfi.md); several add up; SIGHUP reads them again", .set = AppendString(&policies_)},

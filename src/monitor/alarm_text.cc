@@ -10,6 +10,7 @@
 
 #include "base/stop.h"
 #include "base/strings.h"
+#include "cfi/side_text.h"
 #include "snap/syscalls.h"
 
 namespace brink::cfi {
@@ -19,10 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kOcsfVersion = "1.1.0";
 
-std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
-std::string Print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json OrNull(int64_t number) { return number < 0 ? Json(nullptr) : Json(number); }
+Json NumberOrNull(int64_t number) { return number < 0 ? Json(nullptr) : Json(number); }
 
 // RFC 3339 with nanoseconds.
 std::string Time(uint64_t real_ns) {
@@ -32,17 +30,6 @@ std::string Time(uint64_t real_ns) {
   char text[32];
   strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
   return absl::StrFormat("%s.%09dZ", text, real_ns % 1'000'000'000);
-}
-
-Json SideJson(const EventSide& side) {
-  return {{"address", Hex(side.address)}, {"module", OrNull(side.module)}, {"build_id", OrNull(HexEncode(side.build_id))},
-          {"offset", side.offset ? Json(Hex(side.offset)) : Json(nullptr)}, {"symbol", OrNull(side.symbol)}, {"bytes", OrNull(HexEncode(side.bytes))}};
-}
-
-std::string Where(const EventSide& side) {
-  const std::string file = side.module.substr(side.module.rfind('/') + 1);
-  if (side.symbol.empty()) return Hex(side.address) + (file.empty() ? "" : " [" + file + "]");
-  return side.symbol + " [" + file + "]";
 }
 
 std::string CallName(const Alarm& alarm) { return alarm.context.syscall == ~0u ? "" : snap::SyscallName(static_cast<int>(alarm.context.syscall)); }
@@ -92,9 +79,10 @@ const char* Assumption(const Alarm& alarm) {
   return exec ? "the call fails" : "the call succeeds";
 }
 
-Json Severities(Severity severity) {
-  constexpr int kOcsf[] = {1, 2, 3, 4};
-  return kOcsf[static_cast<size_t>(severity)];
+// OCSF's severity: its id is one more than ours.
+const char* OcsfSeverity(Severity severity) {
+  constexpr const char* kNames[] = {"Informational", "Low", "Medium", "High"};
+  return kNames[static_cast<size_t>(severity)];
 }
 
 }  // namespace
@@ -161,7 +149,7 @@ std::string AlarmJson(const Alarm& a, const TextOptions& options) {
       {"confidence", a.lost ? "tainted" : "full"},
       {"message", Message(a)},
       {"process", {{"pid", a.pid}, {"tid", a.tid}, {"start_time_ns", a.start_ns}, {"exec_id", OrNull(a.process.exec_id)}, {"comm", OrNull(a.comm)}, {"exe", OrNull(a.process.exe)},
-                   {"cwd", OrNull(a.process.cwd)}, {"args", a.process.exe.empty() ? Json(nullptr) : Json(a.process.args)}, {"uid", a.context.uid}, {"auid", OrNull(a.process.auid)},
+                   {"cwd", OrNull(a.process.cwd)}, {"args", a.process.exe.empty() ? Json(nullptr) : Json(a.process.args)}, {"uid", a.context.uid}, {"auid", NumberOrNull(a.process.auid)},
                    {"cgroup", OrNull(a.container.cgroup)}, {"ns", ns}}},
       {"ancestors", ancestors},
       {"container", in_container ? Json({{"id", a.container.id}, {"name", OrNull(a.container.name)}, {"image", OrNull(a.container.image)}}) : Json(nullptr)},
@@ -236,7 +224,7 @@ std::string AlarmOcsf(const Alarm& a, const TextOptions& options) {
   Json process = {{"pid", a.pid}, {"tid", a.tid}, {"name", a.comm}, {"uid", a.process.exec_id}};
   if (!a.process.exe.empty()) process["file"] = {{"path", a.process.exe}, {"name", a.process.exe.substr(a.process.exe.rfind('/') + 1)}, {"type_id", 1}};
   return Print({{"category_uid", 2}, {"category_name", "Findings"}, {"class_uid", 2004}, {"class_name", "Detection Finding"}, {"activity_id", 1}, {"activity_name", "Create"}, {"type_uid", 200401},
-                {"time", real / 1'000'000}, {"severity_id", Severities(a.severity)}, {"severity", SeverityName(a.severity)}, {"status_id", 1},
+                {"time", real / 1'000'000}, {"severity_id", static_cast<int>(a.severity) + 1}, {"severity", OcsfSeverity(a.severity)}, {"status_id", 1},
                 {"message", Message(a)},
                 {"metadata", {{"version", kOcsfVersion}, {"product", {{"name", "brink"}, {"vendor_name", "brink"}}}, {"uid", Id(a, real)}}},
                 {"finding_info", {{"uid", Id(a, real)}, {"title", JoinIds(a) + ": " + Message(a)}, {"types", PolicyIds(a)}, {"attacks", attacks}}},

@@ -1,5 +1,7 @@
 #include "monitor/judge.h"
 
+#include <linux/perf_event.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -95,7 +97,44 @@ Status Judge::Release(uint64_t before_ns) {
   return status;
 }
 
+// From the side-band: an exec's name comes before the first mapping of the file that is executed.
+void Judge::FollowImage(std::span<const std::byte> record) {
+  constexpr size_t kProt = 64, kName = 72;  // of PERF_RECORD_MMAP2
+  struct {
+    perf_event_header header;
+    int32_t first, second;  // pid and tid; of a fork pid and parent
+  } head;
+  if (record.size() < sizeof head) return;
+  std::memcpy(&head, record.data(), sizeof head);
+  if (images_.size() > kMostThreads) images_.clear();
+  if (head.header.type == PERF_RECORD_COMM && (head.header.misc & PERF_RECORD_MISC_COMM_EXEC)) {
+    images_[head.first].clear();
+  } else if (head.header.type == PERF_RECORD_FORK && head.first != head.second) {
+    if (auto parent = images_.find(head.second); parent != images_.end()) images_[head.first] = std::string(parent->second);
+  } else if (head.header.type == PERF_RECORD_MMAP2 && record.size() > kName) {
+    auto image = images_.find(head.first);
+    if (image == images_.end() || !image->second.empty()) return;
+    uint32_t protection;
+    std::memcpy(&protection, record.data() + kProt, sizeof protection);
+    const std::string_view name(reinterpret_cast<const char*>(record.data()) + kName, record.size() - kName);
+    if ((protection & PROT_EXEC) && name.starts_with('/')) image->second = std::string(name.substr(0, name.find('\0')));
+  }
+}
+
+ProcessFacts Judge::FactsOf(int32_t pid, uint64_t start_ns) {
+  if (processes_.size() > kMostThreads) processes_.clear();
+  Process& process = processes_[pid];
+  const std::string comm(map_.spaces().CommOf(pid, pid));
+  ProcessFacts facts = ReadProcess(pid, start_ns);
+  if (facts.exe.empty() && process.comm == comm && process.facts.exec_id == facts.exec_id) return process.facts;
+  if (auto image = images_.find(pid); facts.exe.empty() && image != images_.end()) facts.exe = image->second;
+  process.facts = facts;
+  process.comm = comm;
+  return facts;
+}
+
 void Judge::Observe(std::span<const std::byte> record) {
+  FollowImage(record);
   const size_t before = map_.objects().size();
   report::ApplyLiveRecord(record, &map_.spaces());
   for (size_t id = before; options_.on_file && id < map_.objects().size(); ++id) {
@@ -105,19 +144,28 @@ void Judge::Observe(std::span<const std::byte> record) {
 }
 
 // A process makes code of its own where its program, a library of it or a map of it says so.
-bool Judge::IsJit(int32_t pid, uint64_t start_ns, const PolicyFile& policy) {
+bool Judge::IsJit(const brink_sample& head, const PolicyFile& policy) {
+  const auto pid = static_cast<int32_t>(head.tgid);
+  const uint64_t start_ns = head.task_start_ns;
   if (processes_.size() > kMostThreads) processes_.clear();
-  Process& process = processes_[pid];
   const uint64_t generation = map_.spaces().Generation(pid);
-  if (process.jit_known && process.start_ns == start_ns && process.generation == generation) return process.jit;
-  process = {.start_ns = start_ns, .jit_known = true, .jit = false, .generation = generation};
+  if (const Process& known = processes_[pid]; known.jit_known && known.start_ns == start_ns && known.generation == generation) return known.jit;
+  const ProcessFacts facts = FactsOf(pid, start_ns);
+  Process& process = processes_[pid];
+  const bool was = process.jit && process.start_ns == start_ns;
+  process.start_ns = start_ns;
+  process.jit_known = true;
+  process.jit = false;
+  process.generation = generation;
+  if (!options_.hierarchy.v2()) (void)ContainerOf(head);
   struct stat info;
   const std::string proc = "/proc/" + std::to_string(pid);
   if (stat((proc + "/root/tmp/perf-" + std::to_string(pid) + ".map").c_str(), &info) == 0) process.jit = true;
   if (auto maps = ReadMaps(pid); maps.ok()) {
     for (const Mapping& m : *maps) process.jit |= m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT"));
+  } else {
+    process.jit |= was;  // it has gone: what it was it was
   }
-  ProcessFacts facts = ReadProcess(pid, start_ns);
   PolicyView view = policy.For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = "", .pod = "", .uid = facts.uid});
   if (view.jit) process.jit = *view.jit;
   return process.jit;
@@ -152,7 +200,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   if (!context) return OkStatus();
   const auto pid = static_cast<int32_t>(sample->head->tgid), tid = static_cast<int32_t>(sample->head->tid);
   const auto policy = policy_();
-  map_.Enter(pid, IsJit(pid, sample->head->task_start_ns, *policy), side_band_lost_ > 0);
+  map_.Enter(pid, IsJit(*sample->head, *policy), side_band_lost_ > 0);
   const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
   const bool call = entering || context->point == BRINK_CFI_EXIT;
   if (context->sp_kind & BRINK_CFI_TO_MADE) map_.MakesCode(context->args[0], context->args[1]);
@@ -236,6 +284,20 @@ Status Judge::Raise(const Window& window, const SampleView& sample, const brink_
   return OkStatus();
 }
 
+// In cgroup v1 by /proc, which forgets a process that has gone.
+ContainerFacts Judge::ContainerOf(const brink_sample& head) {
+  const auto pid = static_cast<int32_t>(head.tgid);
+  const bool by_id = options_.hierarchy.v2();
+  const ContainerInfo& info = by_id ? containers_.ById(head.cgroup_id) : containers_.ByPid(pid);
+  ContainerFacts facts = {.id = info.identity.container_id, .name = info.store.name, .image = info.store.image, .runtime = "", .pod_name = info.store.pod_name,
+                          .pod_namespace = info.store.pod_namespace, .pod_uid = info.identity.pod_uid, .cgroup = info.path};
+  if (by_id) return facts;
+  Process& process = processes_[pid];
+  if (facts.cgroup.empty() && process.start_ns == head.task_start_ns) return process.container;
+  process.container = facts;
+  return facts;
+}
+
 void Judge::Describe(const SampleView& sample, Alarm* alarm) {
   alarm->pid = static_cast<int32_t>(sample.head->tgid);
   alarm->tid = static_cast<int32_t>(sample.head->tid);
@@ -247,10 +309,8 @@ void Judge::Describe(const SampleView& sample, Alarm* alarm) {
   alarm->steps = sample.head->steps;
   alarm->walk_ns = sample.head->walk_ns;
   alarm->depth = options_.depth;
-  alarm->process = ReadProcess(alarm->pid, alarm->start_ns);
-  const ContainerInfo& info = options_.hierarchy.v2() ? containers_.ById(sample.head->cgroup_id) : containers_.ByPid(alarm->pid);
-  alarm->container = {.id = info.identity.container_id, .name = info.store.name, .image = info.store.image, .runtime = "", .pod_name = info.store.pod_name,
-                      .pod_namespace = info.store.pod_namespace, .pod_uid = info.identity.pod_uid, .cgroup = info.path};
+  alarm->process = FactsOf(alarm->pid, alarm->start_ns);
+  alarm->container = ContainerOf(*sample.head);
 }
 
 void Judge::NameBranches(Alarm* alarm) {

@@ -28,8 +28,6 @@ namespace brink::cfi {
 struct JudgeCounts {
   Result totals;  // by policy; violations of the last window only
   uint64_t windows = 0, empty = 0, alarms[4] = {}, suppressed = 0, learned_edges = 0, lost = 0;
-  uint64_t windows_with_fde = 0;
-  uint64_t indirect_fde = 0, indirect_fde_unknown = 0;  // indirect edges into files with unwind tables; none of P1 to P5 answered
   uint64_t busy_ns = 0;  // CPU time of the judging thread
   std::map<std::string, uint64_t> missing;  // files without facts
 };
@@ -67,6 +65,9 @@ class Judge : public Consumer {
     uint64_t start_ns = 0;
     bool jit_known = false, jit = false;
     uint64_t generation = 0;
+    ProcessFacts facts;   // as long as they could be read
+    std::string comm;     // of that time: another name is another image
+    ContainerFacts container;  // where only /proc tells it
   };
   struct Thread {
     uint64_t start_ns = 0;
@@ -76,10 +77,14 @@ class Judge : public Consumer {
   Status Release(uint64_t before_ns);
   void Observe(std::span<const std::byte> record);
   Status JudgeWindow(std::span<const std::byte> bytes);
-  bool IsJit(int32_t pid, uint64_t start_ns, const PolicyFile& policy);
+  void FollowImage(std::span<const std::byte> record);
+  // What /proc says; of a process that has gone, what it said before, and at least the file that it had executed.
+  ProcessFacts FactsOf(int32_t pid, uint64_t start_ns);
+  bool IsJit(const brink_sample& head, const PolicyFile& policy);
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);
   void VisitStack(const brink_cfi& context, int32_t tid);
   Status Raise(const Window& window, const SampleView& sample, const brink_cfi& context, const PolicyFile& policy);
+  ContainerFacts ContainerOf(const brink_sample& head);
   void NameBranches(Alarm* alarm);
   void Describe(const SampleView& sample, Alarm* alarm);
 
@@ -92,6 +97,7 @@ class Judge : public Consumer {
   size_t waiting_bytes_ = 0;
   absl::flat_hash_map<int32_t, Process> processes_;
   absl::flat_hash_map<int32_t, Thread> threads_;
+  absl::flat_hash_map<int32_t, std::string> images_;  // by pid: the executed file; "" exec'd, not mapped yet
   uint64_t side_band_lost_ = 0;
   Result totals_;
   mutable Mutex mutex_;

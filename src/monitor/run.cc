@@ -170,7 +170,9 @@ class Monitor {
       ASSIGN_OR_RETURN(std::string text, ReadFile(request_.baseline, 1u << 30));
       ASSIGN_OR_RETURN(baseline_, Baseline::Parse(text));
     }
-    if (request_.warm && !request_.target.command.empty()) request_.check.warm = FilesOfCommand(request_.target.command[0]);
+    if (request_.warm && !request_.target.command.empty()) {
+      for (std::string& file : FilesOfCommand(request_.target.command[0])) request_.check.warm.push_back(std::move(file));
+    }
     request_.check.warm_later = request_.warm && !request_.target.all_cpus;
     for (pid_t pid : request_.target.pids) {
       if (!request_.warm) break;
@@ -232,6 +234,7 @@ class Monitor {
     RunReport report;
     report.judge = judge_->counts();
     report.checks = source_->counts();
+    report.hardware = source_->hardware();
     report.lift = source_->lift_stats();
     report.reloads = reloads_;
     report.bad_reloads = bad_reloads_;

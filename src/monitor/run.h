@@ -41,6 +41,7 @@ struct RunRequest {
 struct RunReport {
   JudgeCounts judge;
   CheckCounts checks = {};
+  bool hardware = false;                  // entries were judged by hardware branches
   LiftStats lift;
   uint64_t told = 0, repeated = 0, limited = 0, below = 0;
   uint64_t alarms_at_or_above = 0;        // of `least`, told or not

@@ -11,15 +11,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kMisses[] = {"own writes", "process", "page", "entry", "changed"};  // by enum brink_miss_reason
+
 double Percent(uint64_t part, uint64_t whole) { return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; }
 
 // Upper end of the bucket in which the middle check with a whole walk lies.
 uint64_t MedianNs(const CheckCounts& counts) {
   uint64_t all = 0, so_far = 0;
-  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_MAX; ++i) all += counts[i];
-  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_MAX; ++i) {
+  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_JUDGE; ++i) all += counts[i];
+  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_JUDGE; ++i) {
     so_far += counts[i];
     if (all && 2 * so_far >= all) return uint64_t{2} << (i - BRINK_CFI_CNT_TIMES);
+  }
+  return 0;
+}
+
+// The same of the policies alone, over windows of at least BRINK_CFI_JUDGED branches.
+uint64_t MedianJudgeNs(const CheckCounts& counts) {
+  uint64_t all = 0, so_far = 0;
+  for (uint32_t i = BRINK_CFI_CNT_JUDGE; i < BRINK_CFI_CNT_MAX; ++i) all += counts[i];
+  for (uint32_t i = BRINK_CFI_CNT_JUDGE; i < BRINK_CFI_CNT_MAX; ++i) {
+    so_far += counts[i];
+    if (all && 2 * so_far >= all) return BRINK_CFI_JUDGE_NS * uint64_t{i - BRINK_CFI_CNT_JUDGE + 1};
   }
   return 0;
 }
@@ -39,16 +52,17 @@ std::string ReportText(const RunReport& r) {
   std::string out = absl::StrFormat("%d checks: %d windows sent, %d like one before, %d without a branch, %d throttled, %d nested; %d edges sent, %d repeated\n", c[BRINK_CFI_CNT_CHECKS], c[BRINK_CFI_CNT_SENT], c[BRINK_CFI_CNT_REPEATED],
                                     c[BRINK_CFI_CNT_EMPTY], c[BRINK_CFI_CNT_THROTTLED], c[BRINK_CFI_CNT_NESTED], c[BRINK_CFI_CNT_EDGES], c[BRINK_CFI_CNT_REPEATED_EDGES]);
   const uint64_t walks = c[BRINK_CFI_CNT_CHECKS] - c[BRINK_CFI_CNT_THROTTLED] - c[BRINK_CFI_CNT_NESTED];
-  if (walks) absl::StrAppendFormat(&out, "time in BPF: %.1f us a check in the mean, median of whole walks below %.1f us\n", static_cast<double>(c[BRINK_CFI_CNT_NS]) / 1e3 / static_cast<double>(walks), static_cast<double>(MedianNs(c)) / 1e3);
+  if (walks) absl::StrAppendFormat(&out, "time in BPF: %.1f us a check in the mean, median of whole walks below %.1f us; of the policies over 32 branches and more %.1f us\n", static_cast<double>(c[BRINK_CFI_CNT_NS]) / 1e3 / static_cast<double>(walks), static_cast<double>(MedianNs(c)) / 1e3, static_cast<double>(MedianJudgeNs(c)) / 1e3);
+  if (r.hardware) absl::StrAppendFormat(&out, "entries by branch hardware, exits by walks ahead; %d times the hardware had nothing\n", c[BRINK_CFI_CNT_NO_PAST]);
   out += "walks ended by:";
   for (int stop = 0; stop < BRINK_STOP_MAX; ++stop) {
     if (uint64_t n = c[BRINK_CFI_CNT_STOPS + static_cast<uint32_t>(stop)]) absl::StrAppendFormat(&out, " %s %d", stop ? std::string(StopReasonName(stop)) : "(none)", n);
   }
   out += "\nmisses:";
-  constexpr const char* kMisses[] = {"own writes", "process", "page", "entry", "changed"};
-  for (uint32_t i = 0; i < 5; ++i) absl::StrAppendFormat(&out, " %s %d", kMisses[i], c[BRINK_CFI_CNT_MISSES + i]);
+  for (uint32_t i = 0; i < std::size(kMisses); ++i) absl::StrAppendFormat(&out, " %s %d", kMisses[i], c[BRINK_CFI_CNT_MISSES + i]);
   const Result& t = r.judge.totals;
-  absl::StrAppendFormat(&out, "\n%d windows judged, %d edges of user code, %d checked (%.1f %%)\n", r.judge.windows, t.edges, t.checked, Percent(t.checked, t.edges));
+  absl::StrAppendFormat(&out, "\n%d windows judged, %d edges of user code, %d checked (%.1f %%); of %d indirect edges between files with unwind tables %d without an answer (%.2f %%)\n", r.judge.windows, t.edges, t.checked, Percent(t.checked, t.edges), t.unwind_edges,
+                        t.unwind_unknown, Percent(t.unwind_unknown, t.unwind_edges));
   absl::StrAppendFormat(&out, "%-4s %10s %10s %10s %10s  %s\n", "", "held", "violated", "excepted", "unknown", "unknown because");
   for (size_t i = 0; i < kPolicyCount; ++i) {
     const PolicyCounts& p = t.policies[i];
@@ -89,14 +103,16 @@ std::string ReportJson(const RunReport& r) {
   }
   for (size_t i = 0; i < kExceptionCount; ++i) exceptions[std::string(ExceptionName(static_cast<Exception>(i)))] = r.judge.totals.exceptions[i];
   for (int stop = 1; stop < BRINK_STOP_MAX; ++stop) stops[std::string(StopReasonName(stop))] = c[BRINK_CFI_CNT_STOPS + static_cast<uint32_t>(stop)];
-  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_MAX; ++i) times.push_back(c[i]);
+  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_JUDGE; ++i) times.push_back(c[i]);
+  Json misses = Json::object();
+  for (uint32_t i = 0; i < std::size(kMisses); ++i) misses[kMisses[i]] = c[BRINK_CFI_CNT_MISSES + i];
   Json json = {{"schema", "brink.cfi.run.v1"},
                {"elapsed_ns", r.elapsed_ns},
                {"checks", c[BRINK_CFI_CNT_CHECKS]}, {"sent", c[BRINK_CFI_CNT_SENT]}, {"repeated", c[BRINK_CFI_CNT_REPEATED]}, {"repeated_edges", c[BRINK_CFI_CNT_REPEATED_EDGES]}, {"empty", c[BRINK_CFI_CNT_EMPTY]},
                {"throttled", c[BRINK_CFI_CNT_THROTTLED]}, {"nested", c[BRINK_CFI_CNT_NESTED]}, {"compat", c[BRINK_CFI_CNT_COMPAT]}, {"suspect", c[BRINK_CFI_CNT_SUSPECT]}, {"check_ns", c[BRINK_CFI_CNT_NS]},
-               {"whole_walk_median_ns", MedianNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
+               {"misses", misses}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
                {"actions", {{"killed", c[BRINK_CFI_CNT_KILLED]}, {"stopped", c[BRINK_CFI_CNT_STOPPED]}, {"denied", c[BRINK_CFI_CNT_DENIED]}, {"dry", c[BRINK_CFI_CNT_WOULD]}, {"held_back", c[BRINK_CFI_CNT_HELD_BACK]}}},
-               {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"judge_cpu_ns", r.judge.busy_ns},
+               {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"unwind_edges", r.judge.totals.unwind_edges}, {"unwind_unknown", r.judge.totals.unwind_unknown}, {"hardware", r.hardware}, {"no_past", c[BRINK_CFI_CNT_NO_PAST]}, {"judge_cpu_ns", r.judge.busy_ns},
                {"alarms", {{"high", r.judge.alarms[3]}, {"medium", r.judge.alarms[2]}, {"low", r.judge.alarms[1]}, {"info", r.judge.alarms[0]}, {"suppressed", r.judge.suppressed}}},
                {"told", r.told}, {"repeated_alarms", r.repeated}, {"limited_alarms", r.limited}, {"lost", r.judge.lost}, {"reloads", r.reloads}, {"bad_reloads", r.bad_reloads},
                {"learned", {{"edges", r.learned_edges}, {"paths", r.learned_paths}, {"files", r.learned_files}}},
@@ -137,6 +153,8 @@ std::string MetricsText(const RunReport& r) {
   }
   head("brink_cfi_walk_stops_total", "Walks by why they ended.");
   for (int stop = 1; stop < BRINK_STOP_MAX; ++stop) absl::StrAppendFormat(&out, "brink_cfi_walk_stops_total{stop=\"%s\"} %d\n", std::string(StopReasonName(stop)), c[BRINK_CFI_CNT_STOPS + static_cast<uint32_t>(stop)]);
+  head("brink_cfi_walk_misses_total", "Walks that met code or a process that was not known yet.");
+  for (uint32_t i = 0; i < std::size(kMisses); ++i) absl::StrAppendFormat(&out, "brink_cfi_walk_misses_total{reason=\"%s\"} %d\n", kMisses[i], c[BRINK_CFI_CNT_MISSES + i]);
   head("brink_cfi_actions_total", "Actions in the kernel.");
   for (const auto& [action, which] : {std::pair("kill", BRINK_CFI_CNT_KILLED), std::pair("stop", BRINK_CFI_CNT_STOPPED), std::pair("deny", BRINK_CFI_CNT_DENIED), std::pair("dry", BRINK_CFI_CNT_WOULD), std::pair("held_back", BRINK_CFI_CNT_HELD_BACK)}) {
     absl::StrAppendFormat(&out, "brink_cfi_actions_total{action=\"%s\"} %d\n", action, c[which]);

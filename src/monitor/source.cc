@@ -2,6 +2,8 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,17 +13,21 @@
 #include <absl/strings/str_format.h>
 
 #include "base/thread.h"
+#include "brink/abi/snapshot.h"
 #include "cfi.skel.h"
 #include "cfi_lsm.skel.h"
 #include "cfi_lsm_scalar.skel.h"
 #include "cfi/facts.h"
 #include "cfi_scalar.skel.h"
 #include "session/core.h"
+#include "snap/syscalls.h"
 
 namespace brink::cfi {
 namespace {
 
-constexpr size_t kMostWarmPages = 1500;
+constexpr size_t kMostWarmPages = 1500, kMostWarmFiles = 1000;
+constexpr size_t kMostCallHooks = 64;  // the end of each takes the kernel tens of milliseconds
+constexpr uint64_t kRefreshNs = 1'000'000'000;  // of held events: CPUs come and go
 
 // Where a walk may come into a page: at functions, and behind system calls, where checks begin.
 std::vector<uint64_t> WaysIn(Facts& facts, uint64_t start, uint64_t end) {
@@ -41,15 +47,38 @@ std::vector<uint64_t> WaysIn(Facts& facts, uint64_t start, uint64_t end) {
   return ways;
 }
 
-const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_signal", "cfi_switch", "brink_walk_on_event"};
+// The kernel's name for a call in its tracepoints; "" where there is none.
+std::string TracepointOfCall(uint32_t nr) {
+  static constexpr std::pair<std::string_view, const char*> kOthers[] = {{"umount2", "umount"}, {"stat", "newstat"}, {"fstat", "newfstat"}, {"lstat", "newlstat"}, {"uname", "newuname"}, {"sendfile", "sendfile64"}};
+  std::string name = snap::SyscallName(static_cast<int>(nr));
+  for (const auto& [call, other] : kOthers) {
+    if (name == call) name = other;
+  }
+  for (const char* folder : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}) {
+    if (access((std::string(folder) + "/events/syscalls/sys_enter_" + name).c_str(), F_OK) == 0) return name;
+  }
+  return "";
+}
+
+// Calls that a kernel may have been built without; then nobody can make them.
+bool IsOptional(std::string_view call) {
+  for (std::string_view name : {"init_module", "finit_module", "delete_module", "kexec_load", "userfaultfd", "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter"}) {
+    if (call == name) return true;
+  }
+  return false;
+}
+
+const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "brink_walk_on_event"};
 
 }  // namespace
 
 StatusOr<std::unique_ptr<CheckSource>> CheckSource::Create(CheckRequest request) {
   std::unique_ptr<CheckSource> source(new CheckSource);
   if (request.depth == 0 || request.depth > BRINK_CFI_DEPTH) return InvalidArgument(absl::StrFormat("--depth: 1 to %d", BRINK_CFI_DEPTH));
-  if (!request.attach_only) RETURN_IF_ERROR(ChooseCalls(request.set, request.calls, &request.config));
+  RETURN_IF_ERROR(ChooseCalls(request.set, request.calls, &source->hooked_));
+  if (!request.attach_only) std::copy(std::begin(source->hooked_.call), std::end(source->hooked_.call), request.config.call);
   source->request_ = std::move(request);
+  RETURN_IF_ERROR(source->ChooseHook());
   WalkSourceOptions walk;
   walk.depth = source->request_.depth;
   walk.budget_ns = source->request_.budget_ns;
@@ -58,6 +87,33 @@ StatusOr<std::unique_ptr<CheckSource>> CheckSource::Create(CheckRequest request)
   walk.object = {.elf = cfi_bpf::elf_bytes, .scalar = cfi_scalar_bpf::elf_bytes, .configure = [s = source.get()](bpf_object* object) { return s->Configure(object); }};
   ASSIGN_OR_RETURN(source->walk_, WalkSource::Create(walk));
   return source;
+}
+
+Status CheckSource::ChooseHook() {
+  if (request_.hook == Hook::kRaw) return OkStatus();
+  std::string missing;
+  for (uint32_t nr = 0; nr < BRINK_CFI_CALLS; ++nr) {
+    if (!(hooked_.call[nr] & (BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT))) continue;
+    const std::string name = TracepointOfCall(nr);
+    if (name.empty() && IsOptional(snap::SyscallName(static_cast<int>(nr)))) continue;
+    if (name.empty()) missing = snap::SyscallName(static_cast<int>(nr));
+    if (hooked_.call[nr] & BRINK_CFI_AT_ENTER) enters_.push_back("sys_enter_" + name);
+    if (hooked_.call[nr] & BRINK_CFI_AT_EXIT) exits_.push_back("sys_exit_" + name);
+  }
+  if (request_.hook == Hook::kCalls && !missing.empty()) return NotFound("--hook calls: the kernel has no tracepoint for " + missing + " (or tracefs is not mounted)");
+  if (missing.empty() && (request_.hook == Hook::kCalls || enters_.size() + exits_.size() <= kMostCallHooks)) return OkStatus();
+  enters_.clear();
+  exits_.clear();
+  return OkStatus();
+}
+
+Status CheckSource::AttachCalls(const bpf_program* program, const char* side) {
+  for (const std::string& name : side == std::string_view("enter") ? enters_ : exits_) {
+    bpf_link* link = bpf_program__attach_tracepoint(program, "syscalls", name.c_str());
+    if (!link) return ErrnoError(errno, "attach to syscalls:" + name);
+    links_.push_back(link);
+  }
+  return OkStatus();
 }
 
 CheckSource::~CheckSource() {
@@ -78,6 +134,12 @@ Status CheckSource::Configure(bpf_object* object) const {
   auto wanted = [&](std::string_view name) {
     if (name == "cfi_signal") return request_.signals;
     if (name == "cfi_switch") return request_.switches;
+    if (name == "cfi_call_enter") return !enters_.empty();
+    if (name == "cfi_call_exit") return !exits_.empty();
+    if (name == "cfi_sys_enter" || name == "cfi_sys_exit") {
+      const uint8_t side = name == "cfi_sys_enter" ? BRINK_CFI_AT_ENTER : BRINK_CFI_AT_EXIT;
+      return !by_calls() && std::any_of(std::begin(hooked_.call), std::end(hooked_.call), [side](uint8_t how) { return how & side; });
+    }
     return name == "brink_walk_on_event" ? request_.samples : true;
   };
   for (const char* name : kPrograms) {
@@ -86,7 +148,25 @@ Status CheckSource::Configure(bpf_object* object) const {
   return OkStatus();
 }
 
+// Held by user branches only: then neither the kernel's own way to the check nor other programs burn any.
+Status CheckSource::HoldHardware() {
+  if (request_.history == History::kWalk) return OkStatus();
+  auto held = HeldEvents::Open(HeldFlags(TriggerSide::kUser));
+  if (!held.ok()) return request_.history == History::kLbr ? held.status() : OkStatus();
+  held_.emplace(std::move(*held));
+  request_.config.flags |= BRINK_CFI_CFG_SNAPSHOT;
+  return OkStatus();
+}
+
+void CheckSource::OnTick(uint64_t now_ns) {
+  walk_->OnTick(now_ns);
+  if (!held_ || now_ns < next_refresh_ns_) return;
+  next_refresh_ns_ = now_ns + kRefreshNs;
+  (void)held_->Refresh();
+}
+
 Status CheckSource::Load(SourceContext& context) {
+  RETURN_IF_ERROR(HoldHardware());
   RETURN_IF_ERROR(walk_->Load(context));
   Warm();
   return request_.config.deny ? LoadLsm(context) : OkStatus();
@@ -127,14 +207,16 @@ void CheckSource::Warm() {
       MutexLock lock(mutex_);
       if (!known_.insert(path).second) continue;
     }
-    WarmOne(path, false);
+    if (!WarmOne(path)) return;
   }
 }
 
 void CheckSource::WarmFile(const std::string& path) {
+  struct stat info = {};
   MutexLock lock(mutex_);
-  if (!request_.warm_later || known_.size() > kMostWarmPages || !known_.insert(path).second) return;
-  waiting_.push_back(path);
+  if (!request_.warm_later || known_.size() > kMostWarmFiles || !known_.insert(path).second) return;
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  waiting_.emplace(static_cast<uint64_t>(info.st_size), path);
   wake_.NotifyOne();
 }
 
@@ -145,34 +227,37 @@ void CheckSource::WarmLoop() {
       MutexLock lock(mutex_);
       while (!stop_ && waiting_.empty()) wake_.Wait(mutex_);
       if (stop_) return;
-      path = std::move(waiting_.front());
-      waiting_.pop_front();
+      path = std::move(waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
     }
-    WarmOne(path, true);
+    if (!WarmOne(path)) return;
   }
 }
 
-void CheckSource::WarmOne(const std::string& path, bool running) {
+// False: nothing more has room.
+bool CheckSource::WarmOne(const std::string& path) {
   auto file = elf::File::Open(path);
   auto facts = file.ok() ? Facts::Load(*file) : StatusOr<Facts>(file.status());
-  if (!facts.ok()) return;
+  if (!facts.ok()) return true;
   const uint64_t object = ++number_ << 48 | 1;
   for (const elf::Segment& segment : file->segments()) {
     if (!segment.load() || !segment.executable()) continue;
     const uint64_t last = segment.offset + segment.file_size;
-    for (uint64_t page = segment.offset & ~uint64_t{4095}; page < last && warmed_ < kMostWarmPages; page += 4096) {
+    for (uint64_t page = segment.offset & ~uint64_t{4095}; page < last; page += 4096) {
+      if (warmed_ >= kMostWarmPages) return false;
       const uint64_t vaddr = segment.vaddr - segment.offset + page;
-      std::string code(4096 + 64, '\0');
+      std::string code(4096 + BRINK_WALK_TAIL, '\0');
       auto bytes = file->ReadRange(page, std::min<uint64_t>(code.size(), file->size() - page));
       if (!bytes.ok()) continue;
       std::memcpy(code.data(), bytes->data(), bytes->size());
       const std::span<const uint8_t> bytes_of_page(reinterpret_cast<const uint8_t*>(code.data()), code.size());
-      for (uint64_t at : WaysIn(*facts, std::max(vaddr, segment.vaddr), vaddr + 4096)) walk_->Warm(bytes_of_page, at, object, running);
+      if (!walk_->Warm(bytes_of_page, WaysIn(*facts, std::max(vaddr, segment.vaddr), vaddr + 4096), object)) return false;
       ++warmed_;
-      // The service's queue is for what is missed now.
-      if (running) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      MutexLock lock(mutex_);
+      if (stop_) return false;
     }
   }
+  return true;
 }
 
 Status CheckSource::Start(SourceContext& context) {
@@ -185,6 +270,10 @@ Status CheckSource::Start(SourceContext& context) {
     if (!object) continue;
     bpf_object__for_each_program(program, object) {
       if (!bpf_program__autoload(program) || bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT) continue;
+      if (bpf_program__type(program) == BPF_PROG_TYPE_TRACEPOINT) {
+        RETURN_IF_ERROR(AttachCalls(program, bpf_program__name(program) == std::string_view("cfi_call_enter") ? "enter" : "exit"));
+        continue;
+      }
       bpf_link* link = bpf_program__attach(program);
       if (!link) return ErrnoError(errno, std::string("attach ") + bpf_program__name(program));
       links_.push_back(link);

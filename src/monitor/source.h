@@ -4,7 +4,7 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,6 +18,7 @@
 #include "brink/abi/session.h"
 #include "monitor/calls.h"
 #include "session/source.h"
+#include "snapshot/held_events.h"
 #include "source/walk_source.h"
 
 struct bpf_link;
@@ -26,7 +27,18 @@ namespace brink::cfi {
 
 using CheckCounts = std::array<uint64_t, BRINK_CFI_CNT_MAX>;
 
+// Where the branches of an entry's window come from.
+enum class History { kAuto, kWalk, kLbr };
+
+// How the programs come to the calls.
+enum class Hook {
+  kAuto,   // kCalls where few calls are chosen and each has its tracepoint
+  kRaw,    // one raw tracepoint a side for all calls
+  kCalls,  // a tracepoint for each chosen call
+};
+
 struct CheckRequest {
+  History history = History::kAuto;    // kAuto: the hardware where it proves itself
   CallSet set = CallSet::kSensitive;
   std::vector<std::string> calls;      // --calls
   brink_cfi_config config = {};        // actions and flags; `call` is filled from the above
@@ -37,6 +49,7 @@ struct CheckRequest {
   uint64_t budget_ns = 0;              // of one walk; 0: the default
   uint32_t share_permille = 50;        // most walk time of a CPU; calls of the sensitive set are never refused
   uint64_t cache_bytes = size_t{96} << 20;
+  Hook hook = Hook::kAuto;
   bool attach_only = false;            // attach the programs and select nothing (measurements)
   std::vector<std::string> warm;       // files whose code is lifted before anything runs
   bool warm_later = false;             // and those of WarmFile
@@ -54,6 +67,7 @@ class CheckSource : public StackSource {
   void OnRecord(std::span<const std::byte> record) override { walk_->OnRecord(record); }
   void OnSample(const brink_sample& sample) override { walk_->OnSample(sample); }
   void OnProcessChange(pid_t tgid, bool exited) override { walk_->OnProcessChange(tgid, exited); }
+  void OnTick(uint64_t now_ns) override;
   void Stop() override;
   std::vector<StatLine> Report() override;
 
@@ -61,26 +75,35 @@ class CheckSource : public StackSource {
   void WarmFile(const std::string& path);
 
   CheckCounts counts() const;
+  bool by_calls() const { return !enters_.empty() || !exits_.empty(); }
+  bool hardware() const { return held_.has_value(); }
   uint64_t warmed_pages() const { return warmed_.load(); }
   LiftStats lift_stats() const { return walk_->lift_stats(); }
 
  private:
   CheckSource() = default;
   Status Configure(bpf_object* object) const;
+  Status HoldHardware();
+  Status ChooseHook();
+  Status AttachCalls(const bpf_program* program, const char* side);
   Status LoadLsm(SourceContext& context);
   void Warm();
-  void WarmOne(const std::string& path, bool running);
+  bool WarmOne(const std::string& path);
   void WarmLoop();
 
   CheckRequest request_;
   std::unique_ptr<WalkSource> walk_;
+  std::optional<HeldEvents> held_;
+  uint64_t next_refresh_ns_ = 0;
+  brink_cfi_config hooked_ = {};                      // `call`: where programs are attached
+  std::vector<std::string> enters_, exits_;           // kCalls: their tracepoints
   bpf_object* lsm_ = nullptr;  // where something is to be refused
   std::vector<bpf_link*> links_;
   uint64_t number_ = 1;  // of files
   std::atomic<uint64_t> warmed_{0};
   Mutex mutex_;
   CondVar wake_;
-  std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<uint64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // by size: small files first
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread warmer_;

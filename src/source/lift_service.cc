@@ -78,7 +78,9 @@ void LiftService::Add(Work work) {
       ++stats_.queue_full;
       return;
     }
-    queue_.push_back(std::move(work));
+    // Nothing of a process is walked before it is judged.
+    if (work.miss->reason == BRINK_MISS_PROCESS) queue_.push_front(std::move(work));
+    else queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();
 }
@@ -96,6 +98,34 @@ void LiftService::LiftNow(std::span<const std::byte> record) {
     stats_.helper_ns += ThreadCpuNs() - start;
   }
   Add(std::move(work));
+}
+
+bool LiftService::LiftPage(uint64_t object, std::span<const uint8_t> code, std::span<const uint64_t> addresses) {
+  if (code.size() < BRINK_WALK_PAGE_SIZE || addresses.empty()) return true;
+  uint64_t lifted = 0;
+  bool room = true;
+  walk::CodeCache::Stats cached;
+  {
+    PriorityMutexLock lock(cache_mutex_);
+    const uint32_t slot = cache_.room() > kFreeShare ? PageFor(object, addresses[0], code, false) : 0;
+    room = slot != 0;
+    for (uint64_t address : addresses) {
+      if (!room) break;
+      auto added = cache_.Lift(slot, static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)), code);
+      room = added.ok();
+      lifted += added.ok() && *added > 0;
+    }
+    // What tables of jumps lead to has no name.
+    if (room) room = cache_.LiftRest(slot, code).ok();
+    if (slot) Publish(slot);
+    cached = cache_.stats();
+  }
+  MutexLock lock(mutex_);
+  stats_.ahead += lifted;
+  stats_.pages = cached.pages;
+  stats_.instructions = cached.instructions;
+  stats_.unsupported = cached.unsupported;
+  return room;
 }
 
 void LiftService::Forget(pid_t tgid) {

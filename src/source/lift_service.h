@@ -4,7 +4,7 @@
 // they come from, and what was lifted for one is found by all. The walker finds a page by the bytes of the line that it
 // enters (bpf/walk/hash.h) and validates every line, so nothing here can make it walk wrong code.
 //
-// Threads: Enqueue from the drain thread, LiftNow from any; everything else happens on the service's own thread between
+// Threads: Enqueue from the drain thread, LiftNow and LiftPage from any; everything else happens on the service's own thread between
 // Start and Stop. stats() is safe at any time.
 #pragma once
 
@@ -84,6 +84,9 @@ class LiftService {
   // The same at once, on the calling thread, for a walk that waits: lifts what follows in the page; the rest of it and
   // what lies ahead is left to the service. Nothing is evicted for it.
   void LiftNow(std::span<const std::byte> record);
+  // Code that is to come: a page's bytes (with those of the next page behind them) and where walks may enter it. On the
+  // calling thread, any; nothing is evicted for it. The rest of the page is lifted too. False: there is no room.
+  bool LiftPage(uint64_t object, std::span<const uint8_t> code, std::span<const uint64_t> addresses);
   // The process ended: its judgement is forgotten.
   void Forget(pid_t tgid);
 

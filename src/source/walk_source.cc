@@ -246,18 +246,6 @@ Status WalkSource::Load(SourceContext& context) {
   return OkStatus();
 }
 
-void WalkSource::Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object, bool running) {
-  auto miss = std::make_unique<brink_miss>();
-  miss->address = address;
-  miss->asid = object;
-  miss->reason = BRINK_MISS_PAGE;
-  miss->code_len = static_cast<uint16_t>(std::min(code.size(), sizeof miss->code));
-  std::memcpy(miss->code, code.data(), miss->code_len);
-  miss->header.size = sizeof *miss;
-  if (running) service_->Enqueue(std::as_bytes(std::span(miss.get(), 1)));
-  else service_->Handle(*miss);
-}
-
 bpf_program* WalkSource::program() { return object_ ? bpf_object__find_program_by_name(object_, "brink_walk_on_event") : nullptr; }
 
 Status WalkSource::Start(SourceContext& context) {

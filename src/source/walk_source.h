@@ -78,9 +78,11 @@ class WalkSource : public StackSource {
   bpf_object* object() const { return object_; }
   // What it was told at its load: for further objects around the same walker.
   const brink_walk_config& walk_config() const { return config_; }
-  // Lifts a page of code that is to come: 4096 bytes, or with those of the next page behind them. `address`: of an
-  // instruction in it; `object` tells files apart. Between Load and Start; with `running` after it, any thread.
-  void Warm(std::span<const uint8_t> code, uint64_t address, uint64_t object, bool running = false);
+  // Lifts a page of code that is to come: 4096 bytes, or with those of the next page behind them. `addresses`: of
+  // instructions in it; `object` tells files apart. After Load, any thread. False: there is no room.
+  bool Warm(std::span<const uint8_t> code, std::span<const uint64_t> addresses, uint64_t object) {
+    return service_->LiftPage(object, code, addresses);
+  }
   LiftStats lift_stats() const { return service_ ? service_->stats() : LiftStats{}; }
 
  private:

@@ -37,7 +37,7 @@ enum brink_cfi_point {
 
 /* config.flags */
 #define BRINK_CFI_CFG_REPEATS 0x1	/* send windows that were sent before too */
-#define BRINK_CFI_CFG_SNAPSHOT 0x2	/* hardware branches that led here, instead of a walk */
+#define BRINK_CFI_CFG_SNAPSHOT 0x2	/* at all points but exits: hardware branches that led here, instead of a walk */
 #define BRINK_CFI_CFG_DRY 0x4	/* count what would be done, do nothing */
 #define BRINK_CFI_CFG_UID 0x8	/* only this user's threads */
 
@@ -135,8 +135,14 @@ enum brink_cfi_count {
 	/* 16 to 39 */
 	BRINK_CFI_CNT_STOPS = 16,	/* walks by why they ended: + enum brink_stop */
 	BRINK_CFI_CNT_MISSES = 40,	/* + enum brink_miss_reason, up to 44 */
+	BRINK_CFI_CNT_NO_PAST = 46,	/* the hardware had nothing to say */
 	BRINK_CFI_CNT_TIMES = 48,	/* checks by bit length of their time in ns, of those with a full walk */
-	BRINK_CFI_CNT_MAX = 80,
+	BRINK_CFI_CNT_JUDGE = 80,	/* windows of BRINK_CFI_JUDGED branches or more by what the policies took, BRINK_CFI_JUDGE_NS each */
+	BRINK_CFI_CNT_MAX = 144,
 };
+
+#define BRINK_CFI_JUDGED 32
+#define BRINK_CFI_JUDGE_NS 128
+#define BRINK_CFI_JUDGE_TIMES (BRINK_CFI_CNT_MAX - BRINK_CFI_CNT_JUDGE)
 
 #endif /* BRINK_ABI_CFI_H_ */

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "cfi/baseline.h"
 #include "support/status_matchers.h"
 
 #if defined(__x86_64__)
@@ -41,6 +42,13 @@ cfi_outer_label:
   nop
   ret
   finish cfi_outer
+
+  routine cfi_outer_too
+  nop
+cfi_outer_too_middle:
+  nop
+  ret
+  finish cfi_outer_too
 
   routine cfi_inner
   nop
@@ -85,10 +93,15 @@ cfi_untaken_distance:
   mov $15, %rax
   syscall
   finish cfi_restorer
+
+  routine cfi_hidden_call
+  mov $0x0000050f, %eax
+  ret
+  finish cfi_hidden_call
 )");
 #define LABELS(X) \
   X(cfi_outer) X(cfi_outer_call) X(cfi_outer_site) X(cfi_outer_icall) X(cfi_outer_isite) X(cfi_outer_jump) X(cfi_outer_label) X(cfi_inner) X(cfi_inner_ret) X(cfi_other) \
-  X(cfi_other_call) X(cfi_other_site) X(cfi_other_ret) X(cfi_tail) X(cfi_tail_jump) X(cfi_taken) X(cfi_taken_ret) X(cfi_restorer)
+  X(cfi_other_call) X(cfi_other_site) X(cfi_other_ret) X(cfi_tail) X(cfi_tail_jump) X(cfi_taken) X(cfi_taken_ret) X(cfi_restorer) X(cfi_hidden_call) X(cfi_outer_too_middle)
 #define DECLARE(name) extern "C" const char name[];
 LABELS(DECLARE)
 // How far cfi_untaken is from cfi_outer: nothing in this program holds its address.
@@ -195,6 +208,8 @@ TEST(Policies, P4AnIndirectJump) {
   EXPECT_THAT(Judge({Edge(cfi_outer_jump, cfi_other, Kind::kIndJump)}).violations, IsEmpty()) << "a tail call";
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, cfi_other_site, Kind::kIndJump)})), testing::ElementsAre("P4 medium"));
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, Untaken(), Kind::kIndJump)})), testing::ElementsAre("P4 low"));
+  // A name that begins like another's is no part of it, as NAME.cold would be.
+  EXPECT_THAT(Names(Judge({Edge(cfi_outer_jump, cfi_outer_too_middle, Kind::kIndJump)})), testing::ElementsAre("P4 medium"));
 }
 
 TEST(Policies, P5TheMiddleOfAnInstruction) {
@@ -261,6 +276,65 @@ TEST(FactsOfThisProgram, BoundariesEntriesAndPointers) {
   EXPECT_FALSE(facts.CallBefore(At(cfi_outer_icall) - bias).has_value());
   EXPECT_TRUE(facts.has_unwind());
   EXPECT_EQ(kept_pointer, cfi_taken);
+}
+
+// The policies that only a check point can ask.
+Window AtPoint(CheckPoint point) { return {.contiguous = false, .point = point}; }
+const uint64_t kSyscallSite = At(cfi_restorer) + 9;  // behind mov $15, %rax; syscall
+
+TEST(Policies, P10TheStackPointersPlace) {
+  EXPECT_THAT(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kOwn})).violations, IsEmpty());
+  EXPECT_THAT(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kSignal})).violations, IsEmpty());
+  EXPECT_THAT(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kVisited})).violations, IsEmpty());
+  EXPECT_THAT(Names(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kStrange}))), testing::ElementsAre("P10 info"));
+  EXPECT_THAT(Names(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kData}))), testing::ElementsAre("P10 low"));
+  Result unknown = Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kUnknown}));
+  EXPECT_THAT(unknown.violations, IsEmpty());
+  EXPECT_EQ(unknown.policies[static_cast<size_t>(Policy::kStack)].unknown[static_cast<size_t>(Reason::kNoMap)], 1u);
+}
+
+TEST(Policies, P10RaisesWhatIsBrokenBesideIt) {
+  EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, cfi_outer_label, Kind::kRet)}, AtPoint({.stack = StackPlace::kData}))), testing::ElementsAre("P1 high", "P10 low"));
+}
+
+TEST(Policies, P11TheSystemCallsInstruction) {
+  Result file = Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kOwn, .call_site = kSyscallSite, .call = 15}));
+  EXPECT_THAT(file.violations, IsEmpty());
+  EXPECT_EQ(file.policies[static_cast<size_t>(Policy::kCallSite)].held, 1u);
+  EXPECT_THAT(Names(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kOwn, .call_site = 0x20000002, .call = 59}))), testing::ElementsAre("P11 medium"));
+  Result jit = Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kOwn, .call_site = 0x10000002, .call = 59}));
+  EXPECT_THAT(jit.violations, IsEmpty());
+  EXPECT_EQ(jit.policies[static_cast<size_t>(Policy::kCallSite)].excepted, 1u);
+  // 0f 05 within mov $0x0000050f, %eax
+  EXPECT_THAT(Names(Judge({kCall, kReturn}, AtPoint({.stack = StackPlace::kOwn, .call_site = At(cfi_hidden_call) + 3, .call = 59}))), testing::ElementsAre("P11 high"));
+}
+
+// P12 and P13: learned from one window, asked of others.
+TEST(Policies, P12AndP13WhatWasLearned) {
+  Baseline learned;
+  Map map;
+  std::vector<BranchEntry> seen = {kReturn};
+  Window honest{.records = seen, .contiguous = false, .point = CheckPoint{.stack = StackPlace::kOwn, .call_site = kSyscallSite, .call = 59, .sensitive = true}};
+  learned.Learn(honest, map);
+  ASSERT_GT(learned.edges(), 0u);
+  const CheckPoint point{.stack = StackPlace::kOwn, .call_site = kSyscallSite, .call = 59, .sensitive = true, .baseline = &learned};
+  Result same = Judge({kReturn}, AtPoint(point));
+  EXPECT_THAT(same.violations, IsEmpty());
+  EXPECT_EQ(same.policies[static_cast<size_t>(Policy::kLearned)].held, 1u);
+  EXPECT_EQ(same.policies[static_cast<size_t>(Policy::kPath)].held, 1u);
+  // Another way back, legal by itself.
+  const auto other = Names(Judge({Edge(cfi_inner_ret, cfi_other_site, Kind::kRet)}, AtPoint(point)));
+  EXPECT_THAT(other, testing::UnorderedElementsAre("P12 medium", "P13 medium"));
+  // At a call that is not sensitive the new edge is worth a note only.
+  CheckPoint plain = point;
+  plain.sensitive = false;
+  EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, cfi_other_site, Kind::kRet)}, AtPoint(plain))), testing::ElementsAre("P12 info"));
+}
+
+TEST(Policies, IndirectEdgesWithoutAnAnswerAreCounted) {
+  Result known = Judge({kCall, kReturn, Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall)});
+  EXPECT_EQ(known.unwind_edges, 2u);
+  EXPECT_EQ(known.unwind_unknown, 0u);
 }
 
 }  // namespace

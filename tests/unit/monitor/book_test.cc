@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cfi/event_text.h"
 #include "monitor/alarm_text.h"
 
 namespace brink::cfi {
@@ -107,6 +108,20 @@ TEST(AlarmText, LossesTaintAndActionsAreNamed) {
   EXPECT_EQ(json["action"]["result"], "dry run");
 }
 
+TEST(AlarmText, AnAlarmIsExplained) {
+  Alarm alarm = MakeAlarm(Policy::kStack, 0x10, 0x20, kSecond);
+  alarm.context.action = BRINK_CFI_DID_KILL;
+  alarm.context.point = BRINK_CFI_ENTER;
+  alarm.context.syscall = 10;
+  alarm.lost = 1;
+  auto words = Explain(AlarmJson(alarm, {}));
+  ASSERT_TRUE(words.ok()) << words.status();
+  for (const char* part : {"P10, severity medium", "seen at syscall_enter of mprotect", "walked on as if the call succeeds", "it had not happened yet", "records were lost", "action kill: done in the kernel", "Where to look"}) {
+    EXPECT_THAT(*words, ::testing::HasSubstr(part));
+  }
+  EXPECT_FALSE(Explain("{\"schema\":\"brink.cfi.alarm.v2\"}").ok());
+}
+
 TEST(AlarmText, TheBrokenEdgeIsMarked) {
   const std::string text = AlarmText(MakeAlarm(Policy::kReturnSite, 0x10, 0x20, kSecond), {});
   EXPECT_THAT(text, ::testing::HasSubstr(">>    -X->"));
@@ -121,6 +136,7 @@ TEST(AlarmText, OtherFormsHaveWhatTheirReadersInsistOn) {
   EXPECT_EQ(ocsf["type_uid"], 200401);
   EXPECT_EQ(ocsf["metadata"]["version"], "1.1.0");
   EXPECT_EQ(ocsf["severity_id"], 3);
+  EXPECT_EQ(ocsf["severity"], "Medium");
   EXPECT_EQ(ocsf["finding_info"]["attacks"][0]["technique"]["uid"], "T1203");
   auto falco = nlohmann::json::parse(AlarmFalco(alarm, {}));
   for (const char* key : {"hostname", "output", "priority", "rule", "source", "tags", "time", "uuid", "output_fields"}) EXPECT_TRUE(falco.contains(key)) << key;

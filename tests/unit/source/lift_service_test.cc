@@ -160,6 +160,24 @@ TEST_F(LiftServiceTest, AWalkThatWaitsIsServedAtOnceAndTheRestIsLeftToTheService
 }
 
 // 511 pages.
+// What is to come is lifted on the caller's thread, whatever waits in the queue.
+TEST_F(LiftServiceTest, WholePagesAreLiftedBesideTheQueue) {
+  const brink_miss page = Miss(1);
+  const uint64_t entries[] = {kCode, kCode + 8 * 64};
+  EXPECT_TRUE(service_.LiftPage(9, page.code, entries));
+  EXPECT_TRUE(tables_.lines.contains(HashOf(page, 0)));
+  EXPECT_TRUE(tables_.lines.contains(HashOf(page, 8)));
+  EXPECT_EQ(service_.stats().misses, 0u);
+  EXPECT_EQ(service_.stats().pages, 1u);
+  EXPECT_GE(service_.stats().ahead, 1u);
+  // Again, and a walk that comes by later: nothing new.
+  EXPECT_TRUE(service_.LiftPage(9, page.code, entries));
+  service_.Handle(page);
+  EXPECT_EQ(service_.stats().pages, 1u);
+  EXPECT_EQ(service_.stats().shared, 1u);
+  EXPECT_TRUE(service_.LiftPage(9, std::span(page.code).first(100), entries)) << "too short to be a page: nothing";
+}
+
 class BigCache : public LiftServiceTest {
  protected:
   BigCache() : LiftServiceTest(512) {}
@@ -188,6 +206,16 @@ TEST_F(SmallCache, EvictsTheOldestAfterAGracePeriodAndForgetsItsLines) {
   EXPECT_FALSE(tables_.lines.contains(HashOf(Miss(0), 0)));
   EXPECT_TRUE(tables_.lines.contains(HashOf(Miss(8), 0)));
   EXPECT_LE(service_.stats().pages, 8u);
+}
+
+TEST_F(SmallCache, NothingIsEvictedForWhatIsOnlyToCome) {
+  const uint64_t entry[] = {kCode};
+  uint32_t had_room = 0;
+  for (uint32_t i = 0; i < 20; ++i) had_room += service_.LiftPage(9, Miss(i).code, entry);
+  EXPECT_GE(had_room, 1u);
+  EXPECT_LE(had_room, 8u);
+  EXPECT_EQ(service_.stats().evicted, 0u);
+  EXPECT_TRUE(tables_.lines.contains(HashOf(Miss(0), 0)));
 }
 
 TEST_F(SmallCache, SparesPagesThatWalksUse) {

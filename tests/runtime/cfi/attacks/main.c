@@ -334,6 +334,27 @@ static void a22(void)
 	}
 }
 
+/* A chain that executes a program: this one, which then says so. */
+static void a_exec(void)
+{
+	static char path[] = "/proc/self/exe", said[] = "executed";
+	static char *const argv[] = {path, said, 0};
+	size_t n = 0;
+
+	words[n++] = (word)g_pop_rdi;
+	words[n++] = (word)path;
+	words[n++] = (word)g_pop_rsi;
+	words[n++] = (word)argv;
+	words[n++] = (word)g_pop_rdx;
+	words[n++] = 0;
+	words[n++] = (word)g_pop_rax;
+	words[n++] = SYS_execve;
+	words[n++] = (word)g_syscall;
+	words[n++] = (word)exit42;
+	ready();
+	corrupt(words, n);
+}
+
 void a19(void); /* throw.cc: needs an exception */
 void a19_warm(void);
 
@@ -344,11 +365,13 @@ static const struct {
 } attacks[] = {
 	{"A1", a1, 0}, {"A1r", a1_read, 0}, {"A2", a2, 0}, {"A2r", a2_read, 0}, {"A3", a3, 0}, {"A3r", a3_read, 0}, {"A4", a4, 0}, {"A5", a5, 0}, {"A5r", a5_read, 0}, {"A6", a6, 0}, {"A7", a7, flush},
 	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
-	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0},
+	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0}, {"exec", a_exec, 0},
 };
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "executed"))
+		return 44;
 	for (size_t i = 0; argc == 2 && i < sizeof(attacks) / sizeof(attacks[0]); i++) {
 		if (strcmp(argv[1], attacks[i].name))
 			continue;
@@ -356,7 +379,9 @@ int main(int argc, char **argv)
 		attacks[i].run();
 		return 5;
 	}
-	for (size_t i = 0; argc == 1 && i < sizeof(attacks) / sizeof(attacks[0]); i++)
-		printf("%s\n", attacks[i].name);
+	for (size_t i = 0; argc == 1 && i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+		if (attacks[i].name[0] == 'A')
+			printf("%s\n", attacks[i].name);
+	}
 	return argc == 1 ? 0 : 2;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "attack.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +73,8 @@ size_t chain(word *words, int call_preceded, int nops, int padding)
 	words[n++] = (word)(call_preceded ? cp_syscall : g_syscall);
 	if (nops)
 		words[n++] = (word)g_nops;
-	words[n++] = (word)(call_preceded ? cp_exit : (char *)exit42);
+	/* With ATTACK_PROVE the chain ends in the page: status 43 tells that it has become code. */
+	words[n++] = getenv("ATTACK_PROVE") ? (word)page : (word)(call_preceded ? cp_exit : (char *)exit42);
 	return n;
 }
 
@@ -92,24 +94,47 @@ void request(const word *words, size_t n)
 	serve(pipe_fds[0]);
 }
 
+#define MOST_ROUNDS 10000
 static void *volatile keep;
 
 void warm_up(void (*also)(void))
 {
 	const struct timespec pause = {0, 2000000};
 	const char *rounds = getenv("ATTACK_ROUNDS");
-	int i, n = rounds ? atoi(rounds) : 80;
+	/* The watcher says when it knows the server: a file named after the attack. */
+	const char *waits_for = getenv("ATTACK_READY");
+	char ready_file[256];
+	int i, n = rounds ? atoi(rounds) : waits_for ? 10 : 80;
+
+	if (waits_for) {
+		snprintf(ready_file, sizeof(ready_file), "%s.%s", waits_for, program_invocation_short_name);
+		waits_for = ready_file;
+	}
 
 	page = mmap(0, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED || pipe(pipe_fds))
 		_exit(3);
-	for (i = 0; i < n; i++) {
+	/* As many mappings as ATTACK_MAPPINGS says: neighbours of unequal rights are not joined. */
+	for (i = 0; getenv("ATTACK_MAPPINGS") && i < atoi(getenv("ATTACK_MAPPINGS")); i++)
+		mmap(0, page_size, i & 1 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* A stack that others use too: what attacks write above their frames is warm memory. Once: a stack that grows in
+	   each round is new memory to the walker in each round. */
+	keep = memset(__builtin_alloca(8192), 1, 8192);
+	if (getenv("ATTACK_PROVE")) {
+		static const unsigned char code[] = {0xbf, 43, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05};
+
+		memcpy(page, code, sizeof(code));
+	}
+	for (i = 0; i < n || (waits_for && i < MOST_ROUNDS); i++) {
 		word stay = 0;
 
+		/* Then some more, so that the file's own appearance is not what the attack meets. */
+		if (waits_for && access(waits_for, F_OK) == 0) {
+			waits_for = 0;
+			n = i + 5;
+		}
+
 		request(0, 0);
-		/* A stack that others use too: what attacks write above their frames is warm memory. */
-		keep = __builtin_alloca(4096);
-		*(volatile char *)keep = i;
 		if (also)
 			also();
 		else

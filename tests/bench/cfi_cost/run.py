@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""What brink cfi costs loads that make many system calls, in interleaved rounds of one run.
+
+Rows: attached (the hooks, nothing selected), sensitive and all (both for every process of the machine, -a), and a bpftrace
+script that counts system calls by program, for comparison. Loads: find, tar, git, and redis where redis-tools is installed.
+Figures are throughput relative to the same load without anything, and the CPU time of all processes beside the load.
+
+usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis] [--rows ...] [--check] [--json]
+--check: exit status 1 where the median of a row is above its bar (sensitive 3 %, all 10 %, policies 3 us).
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BARS = {"sensitive": 3.0, "all": 10.0}
+SCRIPT = "tracepoint:raw_syscalls:sys_enter { @[comm, args->id] = count(); }"
+
+
+class Watcher:
+    """A monitor in the background, gone at the end of the block."""
+
+    def __init__(self, argv, ready, report=None):
+        self.report = report
+        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = ""
+        while ready not in said:
+            line = self.process.stderr.readline()
+            if not line:
+                raise RuntimeError(f"{argv[0]}: {said.strip()[-300:]}")
+            said += line
+        threading.Thread(target=self._discard, daemon=True).start()
+
+    def _discard(self):
+        while os.read(self.process.stderr.fileno(), 1 << 16):
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def counts(self):
+        with open(self.report, encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Redis:
+    def __init__(self, work):
+        self.port = 17379
+        binary = shutil.which("redis-server") or shutil.which("redis-check-rdb")  # one file, which goes by its name
+        self.process = subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", work], executable=binary, stdout=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise RuntimeError("redis does not answer")
+
+    def run(self):
+        subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "20", "-n", "60000", "-t", "get,set"], stdout=subprocess.DEVNULL, check=True)
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def shell(text):
+    return lambda: subprocess.run(["sh", "-c", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def loads(work, wanted):
+    out, ends = {}, []
+    if "find" in wanted:
+        out["find"] = shell("find /usr/share /usr/lib -type f -size +1k -printf '%s %p\\n'; find /usr/include /usr/share/doc -name '*.h' -exec cat {} +")
+    if "tar" in wanted:
+        out["tar"] = shell("tar cf - /usr/include /usr/share/doc /usr/share/perl | cat | tar tf -")
+    if "git" in wanted and shutil.which("git"):
+        shell(f"cd {work} && git init -q r && cd r && for i in $(seq 60); do for k in 1 2 3 4 5 6 7 8; do echo $i $k >>f$k; done; git add . && git -c user.name=a -c user.email=b commit -qm $i; done")()
+        out["git"] = shell(f"cd {work}/r && for i in $(seq 12); do git status; git log --stat -20; git diff HEAD~9; git cat-file --batch-all-objects --batch-check; done")
+    if "redis" in wanted and shutil.which("redis-benchmark") and (shutil.which("redis-server") or shutil.which("redis-check-rdb")):
+        redis = Redis(work)
+        ends.append(redis.end)
+        out["redis"] = redis.run
+    return out, ends
+
+
+def watchers(args, work):
+    report = f"{work}/report.json"
+    brink = [args.brink, "cfi", "run", "-a", "--sink", "json:/dev/null", "--report", report]
+    rows = {"attached": lambda: Watcher([*brink, "--attach-only"], "watching", report),
+            "sensitive": lambda: Watcher([*brink, "--check", "sensitive"], "watching", report),
+            "all": lambda: Watcher([*brink, "--check", "all"], "watching", report)}
+    if shutil.which("bpftrace"):
+        # It says that it attaches before it does.
+        rows["bpftrace"] = lambda: Watcher(["sh", "-c", 'exec bpftrace -e "$0" 3>&1 >&2 2>&3', SCRIPT], "Attaching")
+    return {name: make for name, make in rows.items() if not args.rows or name in args.rows.split(",")}
+
+
+def once(run):
+    before = os.times()
+    begin = time.monotonic()
+    run()
+    seconds = time.monotonic() - begin
+    after = os.times()
+    return seconds, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brink", default="build/brink")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--loads", default="find,tar,git,redis")
+    parser.add_argument("--rows", default="")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if os.geteuid():
+        print("SKIP needs root")
+        return 77
+    work = tempfile.mkdtemp(prefix="brink-cfi-cost-")
+    result, ends = {}, []
+    try:
+        todo, ends = loads(work, args.loads.split(","))
+        rows = watchers(args, work)
+        for load, run in todo.items():
+            run()  # caches
+            times = {name: [] for name in ("bare", *rows)}
+            counts = {name: [] for name in rows}
+            for _ in range(args.rounds):
+                for name, start in rows.items():
+                    # Each watched run stands beside a bare one of its own.
+                    bare = once(run)[0]
+                    times["bare"].append(bare)
+                    with start() as watcher:
+                        if name == "bpftrace":
+                            time.sleep(1.0)
+                        elif name != "attached":
+                            run()  # what it meets is known: cold misses apart
+                        begin = pathlib.Path(f"/proc/{watcher.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+                        seconds = once(run)[0]
+                        end = pathlib.Path(f"/proc/{watcher.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+                    ticks = sum(int(end[i]) - int(begin[i]) for i in (11, 12))
+                    times[name].append((seconds / bare, ticks / os.sysconf("SC_CLK_TCK") / seconds))
+                    if watcher.report:
+                        counts[name].append(watcher.counts())
+            result[load] = {}
+            for name in rows:
+                ratios = sorted(r for r, _cpu in times[name])
+                row = {"slower_percent": 100 * (statistics.median(ratios) - 1), "least": 100 * (ratios[0] - 1), "most": 100 * (ratios[-1] - 1), "own_cpu_percent": 100 * statistics.median(cpu for _r, cpu in times[name])}
+                if counts[name]:
+                    c = counts[name][-1]
+                    walks = max(1, c["checks"] - c["throttled"] - c["nested"])
+                    row.update(checks=c["checks"], throttled=c["throttled"], mean_check_us=c["check_ns"] / walks / 1e3, whole_walk_median_us=c["whole_walk_median_ns"] / 1e3, judge_median_us=c["judge_median_ns"] / 1e3)
+                result[load][name] = row
+    finally:
+        for end in ends:
+            end()
+        shutil.rmtree(work, ignore_errors=True)
+    if args.json:
+        print(json.dumps(result))
+    else:
+        print(f"| load | row | slower (median of {args.rounds}; least, most) | own CPU beside it | checks (throttled) | a check, mean | whole walk, median below | P1+P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|")
+        for load, rows in result.items():
+            for name, r in rows.items():
+                tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if "checks" in r else "| | |"
+                print(f"| {load} | {name} | {r['slower_percent']:+.1f} % ({r['least']:+.1f}, {r['most']:+.1f}) | {r['own_cpu_percent']:.1f} % | {tail} |")
+    if not args.check:
+        return 0
+    bad = [f"{load} {name}" for load, rows in result.items() for name, r in rows.items() if r["slower_percent"] > BARS.get(name, 1e9) or r.get("judge_median_us", 0) > 3.0]
+    print("above the bar: " + ", ".join(bad) if bad else "within the bars")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
