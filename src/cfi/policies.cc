@@ -30,6 +30,9 @@ bool IsContext(std::string_view name) {
 bool IsThunk(std::string_view name) { return name.starts_with("__x86_indirect_thunk") || name.starts_with("__x86_return_thunk") || name.starts_with("__llvm_retpoline"); }
 bool IsResolver(std::string_view name) { return name.starts_with("_dl_runtime_resolve") || name.starts_with("_dl_runtime_profile") || name.starts_with("_dl_tlsdesc"); }
 
+// The loop in which a retpoline keeps a wrong guess: `pause` or `lfence` behind the call that is never returned to.
+bool Captures(std::span<const uint8_t> code) { return code.size() >= 3 && ((code[0] == 0xf3 && code[1] == 0x90) || (code[0] == 0x0f && code[1] == 0xae && code[2] == 0xe8)); }
+
 // One side of a record with what is known there.
 struct Side {
   Place place;
@@ -195,6 +198,11 @@ class Checker {
     return std::nullopt;
   }
 
+  bool Captured(uint64_t site) {
+    const Place place = map_.At(site);
+    return place.facts && Captures(place.facts->Code(place.address, 3));
+  }
+
   // P1 and P2
   void Return() {
     if (!Askable(Policy::kReturnSite)) {
@@ -202,6 +210,8 @@ class Checker {
       else Match(false);
       return;
     }
+    // A thunk's own call is never returned to: it put its return's target there instead.
+    while (!stack_.empty() && stack_.back().site != entry_->to && stack_.back().site && Captured(stack_.back().site)) stack_.pop_back();
     const auto call = to_.place.facts->CallBefore(to_.place.address);
     const auto exception = ReturnException(call.has_value());
     if (call) Held(Policy::kReturnSite);
@@ -277,12 +287,27 @@ class Checker {
     Held(Policy::kCallTarget);
   }
 
+  // longjmp's last part has no name in a stripped C library: it is known by the three registers (frame, stack, target)
+  // that it takes the pointer guard off, `xor %fs:0x30, REG`, before it jumps.
+  static bool IsJumpOfLongjmp(const Side& side) {
+    if (IsLongjmp(side.name)) return true;
+    if (!side.name.empty() || !side.function) return false;
+    constexpr size_t kReach = 256;
+    const uint64_t start = std::max(side.function->start, side.place.address > kReach ? side.place.address - kReach : 0);
+    const auto code = side.place.facts->Code(start, side.place.address - start);
+    int unguarded = 0;
+    for (size_t i = 0; i + 9 <= code.size(); ++i) {
+      unguarded += code[i] == 0x64 && (code[i + 1] & 0xfb) == 0x48 && code[i + 2] == 0x33 && (code[i + 3] & 0xc7) == 0x04 && code[i + 4] == 0x25 && code[i + 5] == 0x30 && !code[i + 6] && !code[i + 7] && !code[i + 8];
+    }
+    return unguarded >= 3;
+  }
+
   // The name of the function that NAME.cold, NAME.part.0 and the like are parts of.
   static std::string_view Whole(std::string_view name) { return name.substr(0, name.find('.', 1)); }
 
   // P4
   void JumpTarget() {
-    const bool elsewhere = IsLongjmp(from_.name) || IsUnwinder(from_.name) || IsContext(from_.name);
+    const bool longjmp = IsJumpOfLongjmp(from_), elsewhere = longjmp || IsUnwinder(from_.name) || IsContext(from_.name);
     if (!Askable(Policy::kJumpTarget)) return;
     Facts& facts = *to_.place.facts;
     if (from_.place.facts) {
@@ -291,8 +316,8 @@ class Checker {
     if (from_.function && from_.place.module == to_.place.module && from_.function == to_.function) return Held(Policy::kJumpTarget);
     if (IsUnwinder(from_.name) && facts.IsPad(to_.place.address) != Known::kNo) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kUnwinder);
     const bool call_preceded = elsewhere && facts.CallBefore(to_.place.address).has_value();
-    if (IsLongjmp(from_.name) && call_preceded) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kLongjmp);
-    if (IsLongjmp(from_.name) && from_.place.module != to_.place.module) return stack_.clear(), Violated(Policy::kJumpTarget, Severity::kMedium, "the jump buffer leads behind no call, into " + Named(to_));
+    if (longjmp && call_preceded) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kLongjmp);
+    if (longjmp && from_.place.module != to_.place.module) return stack_.clear(), Violated(Policy::kJumpTarget, Severity::kMedium, "the jump buffer leads behind no call, into " + Named(to_));
     const Known entry = facts.IsEntry(to_.place.address);
     if (IsContext(from_.name) && (call_preceded || entry == Known::kYes)) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kContext);
     if (IsResolver(from_.name) && entry == Known::kYes) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);

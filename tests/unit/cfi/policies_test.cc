@@ -89,6 +89,30 @@ cfi_untaken_distance:
   .quad cfi_untaken - cfi_outer
   .popsection
 
+  # what -mfunction-return=thunk makes
+  routine cfi_thunk
+cfi_thunk_call:
+  call cfi_thunk_on
+cfi_thunk_loop:
+  pause
+  lfence
+  jmp cfi_thunk_loop
+cfi_thunk_on:
+  lea 8(%rsp), %rsp
+cfi_thunk_ret:
+  ret
+  finish cfi_thunk
+
+  # longjmp without its name
+  .cfi_startproc
+cfi_leap:
+  xor %fs:0x30, %r8
+  xor %fs:0x30, %r9
+  xor %fs:0x30, %rdx
+cfi_leap_jump:
+  jmp *%rdx
+  .cfi_endproc
+
   routine cfi_restorer
   mov $15, %rax
   syscall
@@ -101,7 +125,7 @@ cfi_untaken_distance:
 )");
 #define LABELS(X) \
   X(cfi_outer) X(cfi_outer_call) X(cfi_outer_site) X(cfi_outer_icall) X(cfi_outer_isite) X(cfi_outer_jump) X(cfi_outer_label) X(cfi_inner) X(cfi_inner_ret) X(cfi_other) \
-  X(cfi_other_call) X(cfi_other_site) X(cfi_other_ret) X(cfi_tail) X(cfi_tail_jump) X(cfi_taken) X(cfi_taken_ret) X(cfi_restorer) X(cfi_hidden_call) X(cfi_outer_too_middle)
+  X(cfi_other_call) X(cfi_other_site) X(cfi_other_ret) X(cfi_tail) X(cfi_tail_jump) X(cfi_taken) X(cfi_taken_ret) X(cfi_restorer) X(cfi_hidden_call) X(cfi_outer_too_middle) X(cfi_thunk) X(cfi_thunk_call) X(cfi_thunk_on) X(cfi_thunk_ret) X(cfi_leap_jump)
 #define DECLARE(name) extern "C" const char name[];
 LABELS(DECLARE)
 // How far cfi_untaken is from cfi_outer: nothing in this program holds its address.
@@ -276,6 +300,20 @@ TEST(FactsOfThisProgram, BoundariesEntriesAndPointers) {
   EXPECT_FALSE(facts.CallBefore(At(cfi_outer_icall) - bias).has_value());
   EXPECT_TRUE(facts.has_unwind());
   EXPECT_EQ(kept_pointer, cfi_taken);
+}
+
+TEST(Policies, X9AThunkReturnsForItsCaller) {
+  const std::vector<BranchEntry> thunk = {Edge(cfi_tail_jump, cfi_thunk, Kind::kJump), Edge(cfi_thunk_call, cfi_thunk_on, Kind::kCall)};
+  std::vector<BranchEntry> good = {Edge(cfi_other_call, cfi_tail, Kind::kCall), thunk[0], thunk[1], Edge(cfi_thunk_ret, cfi_other_site, Kind::kRet)};
+  EXPECT_THAT(Names(Judge(good, {.contiguous = false})), Not(testing::Contains(HasSubstr("P2"))));
+  good.back() = Edge(cfi_thunk_ret, cfi_outer_isite, Kind::kRet);
+  EXPECT_THAT(Names(Judge(good, {.contiguous = false})), testing::Contains("P2 medium")) << "the open call is still asked for";
+}
+
+TEST(Policies, X3LongjmpWithoutItsName) {
+  Result result = Judge({Edge(cfi_leap_jump, cfi_outer_site, Kind::kIndJump)}, {.contiguous = false});
+  EXPECT_THAT(Names(result), Not(testing::Contains(HasSubstr("P4"))));
+  EXPECT_EQ(result.exceptions[static_cast<size_t>(Exception::kLongjmp)], 1u);
 }
 
 // The policies that only a check point can ask.
