@@ -1,6 +1,7 @@
 #include "pipeline/side_band_merge.h"
 
 #include <gtest/gtest.h>
+#include <linux/perf_event.h>
 
 #include <cstring>
 
@@ -54,6 +55,38 @@ TEST(SideBandMerge, EqualTimesKeepTheirOrder) {
   for (uint32_t tag = 0; tag < 50; ++tag) f.Add(7, tag);
   std::vector<uint32_t> tags = f.Release(7);
   for (uint32_t tag = 0; tag < 50; ++tag) EXPECT_EQ(tags[tag], tag);
+}
+
+// As the kernel writes KSYMBOL and BPF_EVENT for the second and third of several events: too long by trailers, with what lay
+// in the ring at the end.
+TEST(SideBandMerge, CutsWhatTheKernelDidNotWrite) {
+  for (const uint32_t type : {uint32_t{PERF_RECORD_KSYMBOL}, uint32_t{PERF_RECORD_BPF_EVENT}}) {
+    for (const size_t surplus : {0u, 32u, 64u}) {
+      std::vector<std::byte> record(24);  // header, address or type and id, length or tag
+      if (type == PERF_RECORD_KSYMBOL) {
+        const char name[16] = "bpf_prog_x";
+        record.insert(record.end(), reinterpret_cast<const std::byte*>(name), reinterpret_cast<const std::byte*>(name) + sizeof(name));
+      }
+      const SideBandId id = {.pid = 7, .tid = 8, .time_ns = 1000, .cpu = 1, .reserved = 0, .id = 5};
+      record.insert(record.end(), reinterpret_cast<const std::byte*>(&id), reinterpret_cast<const std::byte*>(&id + 1));
+      const size_t written = record.size();
+      record.resize(written + surplus, std::byte{0xee});
+      perf_event_header header = {.type = type, .misc = 0, .size = static_cast<uint16_t>(record.size())};
+      std::memcpy(record.data(), &header, sizeof(header));
+      SideBandMerge merge;
+      merge.Add(record);
+      size_t seen = 0;
+      merge.Release(1000, [&](std::span<const std::byte> out) {
+        ++seen;
+        ASSERT_EQ(out.size(), written) << type << " " << surplus;
+        std::memcpy(&header, out.data(), sizeof(header));
+        EXPECT_EQ(header.size, written);
+        EXPECT_EQ(std::memcmp(out.data() + written - sizeof(id), &id, sizeof(id)), 0);
+      });
+      EXPECT_EQ(seen, 1u) << "its time is the one that the kernel wrote";
+      EXPECT_EQ(merge.size(), 0u);
+    }
+  }
 }
 
 }  // namespace
