@@ -33,7 +33,7 @@ struct RecordOptions {
   std::string call_graph_mode;
 
   std::string walk_mode = "auto";
-  uint64_t walk_budget_ns = 0, code_cache = 40u << 20;
+  uint64_t walk_budget_ns = 0, code_cache = 28u << 20;
   double walk_share_percent = 2, walk_wait_percent = 1;
   bool allow_device = false;
 

@@ -36,7 +36,7 @@ struct WalkSourceOptions {
   uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
   uint32_t share_permille = 20;           // most walk time of a CPU
   uint32_t max_steps = 0;                 // 0: from the depth
-  uint64_t cache_bytes = size_t{40} << 20;
+  uint64_t cache_bytes = size_t{28} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
   WalkObject object;  // elf set: instead of the walk source's own
