@@ -21,6 +21,7 @@
 #include "snap/places.h"
 #include "snap/trigger.h"
 #include "source/walk_source.h"
+#include "symbol/jit_source.h"
 
 namespace brink::snap {
 namespace {
@@ -136,7 +137,7 @@ class TraceConsumer : public Consumer {
     ++printed_;
     const brink_sample& head = *sample->head;
     const int32_t pid = static_cast<int32_t>(head.tgid);
-    Trace trace = {.span = &span_, .head = head, .comm = CommOf(pid), .source = source_, .entry = names_.NameOf(pid, head.ip, request_.lines, false), .steps = {}, .stop = {}};
+    Trace trace = {.span = &span_, .head = head, .comm = CommOf(pid), .inner_pid = symbol::InnermostPid("/proc", pid), .inner_tid = symbol::InnermostPid("/proc", static_cast<int32_t>(head.tid)), .source = source_, .entry = names_.NameOf(pid, head.ip, request_.lines, false), .steps = {}, .stop = {}};
     const SpanEnd end = FindSpanEnd(sample->branches, head.ip, head.end_ip, places_.exit);
     trace.reached = end.reached;
     trace.end = end.reached && places_.exit ? *places_.exit : head.end_ip;

@@ -33,6 +33,7 @@ struct Trace {
   const TraceSpan* span = nullptr;
   brink_sample head = {};
   std::string comm;
+  int32_t inner_pid = 0, inner_tid = 0;  // as the thread sees itself; the same as outside where it has gone
   std::string source;          // "walk", "step", "hop"
   NamedAddress entry;
   std::vector<TraceStep> steps;

@@ -10,11 +10,21 @@ namespace brink::snap {
 
 using nlohmann::ordered_json;
 
+namespace {
+
+// " (inside: pid 1 tid 1)"
+std::string Inside(const Trace& trace) {
+  const bool same = trace.inner_pid == 0 || trace.inner_pid == static_cast<int32_t>(trace.head.tgid);
+  return same ? "" : absl::StrFormat(" (inside: pid %d tid %d)", trace.inner_pid, trace.inner_tid);
+}
+
+}  // namespace
+
 std::string TraceText(const Trace& trace, const PrintOptions& options) {
   const Painter paint(options.colour);
   const std::string exit = trace.span->exit.empty() ? "its return" : trace.span->exit;
   std::string out = paint.Bold(WallTime(trace.head.time_ns, options, false) + "  " + EscapeForTerminal(trace.span->entry) + " .. " + EscapeForTerminal(exit)) +
-                    absl::StrFormat("  %s pid %d tid %d cpu %d\n", EscapeForTerminal(trace.comm), trace.head.tgid, trace.head.tid, trace.head.cpu);
+                    absl::StrFormat("  %s pid %d tid %d%s cpu %d\n", EscapeForTerminal(trace.comm), trace.head.tgid, trace.head.tid, Inside(trace), trace.head.cpu);
   out += "  branches that followed, in their order (" + trace.source + ")\n";
   std::string function = "\n";  // no function's name
   for (size_t i = 0; i < trace.steps.size(); ++i) {
@@ -36,7 +46,7 @@ std::string TraceText(const Trace& trace, const PrintOptions& options) {
 std::string TraceJson(const Trace& trace, const PrintOptions& options) {
   ordered_json json = {{"schema", "brink.snap.trace.v1"}, {"time", WallTime(trace.head.time_ns, options, true)}, {"monotonic_ns", trace.head.time_ns},
                        {"entry", JsonText(trace.span->entry)}, {"exit", trace.span->exit.empty() ? ordered_json(nullptr) : JsonText(trace.span->exit)},
-                       {"comm", JsonText(trace.comm)}, {"pid", trace.head.tgid}, {"tid", trace.head.tid}, {"cpu", trace.head.cpu},
+                       {"comm", JsonText(trace.comm)}, {"pid", trace.head.tgid}, {"tid", trace.head.tid}, {"inner_pid", trace.inner_pid}, {"inner_tid", trace.inner_tid}, {"cpu", trace.head.cpu},
                        {"source", trace.source}, {"direction", "future"}, {"place", AddressJson(trace.entry)}, {"reached", trace.reached}};
   json["stop"] = trace.reached ? ordered_json(nullptr) : ordered_json(trace.stop);
   ordered_json branches = ordered_json::array();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 
@@ -94,6 +95,36 @@ TEST(SnapTrace, OfARunningProcess) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2) << result.err;
   EXPECT_THAT(result.out, HasSubstr("\"reached\":true"));
+}
+
+// In a pid namespace of its own: both numbers are shown.
+TEST(SnapTrace, PidsAreThoseOfBothNamespaces) {
+  SKIP_UNLESS("source.step");
+  const pid_t outer = fork();
+  if (outer == 0) {
+    execlp("unshare", "unshare", "--pid", "--fork", "--kill-child", Self().c_str(), "--target", "decide-on", nullptr);
+    _exit(127);
+  }
+  const std::string children = "/proc/" + std::to_string(outer) + "/task/" + std::to_string(outer) + "/children";
+  pid_t inner = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (std::string words; words.find("decide-on") == std::string::npos && std::chrono::steady_clock::now() < until;) {
+    std::ifstream(children) >> inner;
+    std::ifstream in("/proc/" + std::to_string(inner) + "/cmdline");
+    words.assign(std::istreambuf_iterator<char>(in), {});
+    // Before its exec the child is a copy of unshare, whose words name the mode too.
+    if (words.starts_with("unshare")) words.clear();
+    int status;
+    if (waitpid(outer, &status, WNOHANG) == outer) GTEST_SKIP() << "needs unshare and its rights";
+  }
+  ASSERT_GT(inner, 0);
+  auto json = testing_support::RunBrink({"snap", "--trace-between", Span(), "--source", "step", "--count", "1", "--json", "-p", std::to_string(inner)});
+  auto text = testing_support::RunBrink({"snap", "--trace-between", Span(), "--source", "step", "--count", "1", "-p", std::to_string(inner)});
+  kill(outer, SIGKILL);
+  waitpid(outer, nullptr, 0);
+  EXPECT_THAT(json.out, HasSubstr("\"inner_pid\":1,\"inner_tid\":1")) << json.err;
+  EXPECT_THAT(json.out, HasSubstr("\"pid\":" + std::to_string(inner)));
+  EXPECT_THAT(text.out, HasSubstr("(inside: pid 1 tid 1)")) << text.err;
 }
 
 TEST(SnapTrace, TextShowsLinesInTheirOrder) {
