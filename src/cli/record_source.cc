@@ -132,6 +132,13 @@ std::vector<Feature> FeaturesOf(std::string_view source) {
   return {Feature::kBtf};
 }
 
+// Branches without hardware know one instruction set; events alone are taken everywhere.
+Status KnowsThisMachine(const FeatureSet& features) {
+  if (features.facts().arch == "x86_64") return OkStatus();
+  return FailedPrecondition("walk, hop and step know x86-64 code only, and this machine is " + features.facts().arch +
+                            "; record with --source none (samples and call chains), or with branch hardware (" + features.Get(Feature::kSourceLbr).reason + ")");
+}
+
 }  // namespace
 
 Status ParseEvents(const RecordOptions& options, std::vector<EventSpec>* events) {
@@ -148,6 +155,7 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   RETURN_IF_ERROR(features.Require(Feature::kBtf));
   if (options.source == "replay" || options.replay_count || !options.replay_file.empty()) return UseReplay(options, request);
   if (options.source == "none") return UseNone(options, request);
+  if (options.source == "hop" || options.source == "step" || options.source == "walk") RETURN_IF_ERROR(KnowsThisMachine(features));
   if (options.source == "hop" || options.source == "step") return UseExact(options, options.source == "hop", request);
   if (options.source == "walk") return UseWalk(options, overrides, request);
   if (options.source != "lbr" && options.source != "auto") {
@@ -155,6 +163,7 @@ Status ChooseSource(const RecordOptions& options, RecordRequest* request) {
   }
   if (features.Has(Feature::kSourceLbr)) return UseLbr(options, request);
   if (options.source == "lbr") return features.Require(Feature::kSourceLbr);
+  RETURN_IF_ERROR(KnowsThisMachine(features));
   request->notes.push_back("source walk, as there is no branch hardware: " + features.Get(Feature::kSourceLbr).reason);
   return UseWalk(options, overrides, request);
 }
