@@ -17,21 +17,16 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define CFI_NR_EXECVE 59
 #define CFI_PROT_EXEC 4
 
-#define CFI_NR_PKEY_MPROTECT 329
-#define CFI_NR_EXECVEAT 322
+struct task_struct___exec {
+	unsigned int in_execve : 1;
+} __attribute__((preserve_access_index));
 
 /*
- * Only where the thread itself has asked for it. While the kernel executes a program it maps the new one's files, and
- * what the registers and the branches tell is still the old one's.
+ * Whatever the number of the system call: a 64-bit thread may ask by the 32-bit gate (int 0x80), and shmat() maps too.
  */
-brink_always_inline int cfi_refuses(__u32 nr, __u32 other, __u32 how)
+brink_always_inline int cfi_refuses(__u32 nr, __u32 how)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 call = 0;
-
-	if (!cfi_wants(task))
-		return 0;
-	if (bpf_probe_read_kernel(&call, sizeof(call), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_ORIG_AX) || (call != nr && call != other))
+	if (!cfi_wants((struct task_struct *)bpf_get_current_task_btf()))
 		return 0;
 	return cfi_check(BRINK_CFI_LSM, nr, how | BRINK_CFI_FIRST, 0) ? -CFI_EPERM : 0;
 }
@@ -40,14 +35,21 @@ brink_always_inline int cfi_refuses(__u32 nr, __u32 other, __u32 how)
 SEC("lsm/file_mprotect")
 int cfi_lsm_mprotect(unsigned long long *ctx)
 {
-	return ctx[2] & CFI_PROT_EXEC ? cfi_refuses(CFI_NR_MPROTECT, CFI_NR_PKEY_MPROTECT, 0) : 0;
+	return ctx[2] & CFI_PROT_EXEC ? cfi_refuses(CFI_NR_MPROTECT, 0) : 0;
 }
 
-/* file, requested protection, protection, flags */
+/*
+ * file, requested protection, protection, flags. While the kernel executes a program it maps the new one's files, and
+ * what the registers and the branches tell is still the old one's.
+ */
 SEC("lsm/mmap_file")
 int cfi_lsm_mmap(unsigned long long *ctx)
 {
-	return ctx[2] & CFI_PROT_EXEC ? cfi_refuses(CFI_NR_MMAP, CFI_NR_MMAP, BRINK_CFI_POINTER) : 0;
+	const struct task_struct___exec *task = (const void *)bpf_get_current_task_btf();
+
+	if (!(ctx[2] & CFI_PROT_EXEC) || BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
+		return 0;
+	return cfi_refuses(CFI_NR_MMAP, BRINK_CFI_POINTER);
 }
 
 /* binary. The old program's memory is still there. */
@@ -55,5 +57,5 @@ SEC("lsm/bprm_check_security")
 int cfi_lsm_exec(unsigned long long *ctx)
 {
 	(void)ctx;
-	return cfi_refuses(CFI_NR_EXECVE, CFI_NR_EXECVEAT, BRINK_CFI_FAILS);
+	return cfi_refuses(CFI_NR_EXECVE, BRINK_CFI_FAILS);
 }

@@ -63,7 +63,7 @@ brink_always_inline void brink_count(enum brink_counter counter)
 	brink_count_add(counter, 1);
 }
 
-/* Above the session's mark, the bytes within which records wake the reader: CPUs may pass the mark together. */
+/* Above the session's mark, the least bytes within which records wake the reader: CPUs may pass the mark together. */
 #define BRINK_WAKE_WINDOW 65536
 
 /*
@@ -75,7 +75,8 @@ brink_always_inline long brink_ring_send(void *record, __u64 bytes)
 {
 	__u64 fill = bpf_ringbuf_query(&brink_ring, BPF_RB_AVAIL_DATA);
 	__u64 above = fill - brink_cfg.wake_bytes;
-	__u64 flags = fill >= brink_cfg.wake_bytes && above < BRINK_WAKE_WINDOW ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	__u64 window = brink_cfg.wake_bytes > BRINK_WAKE_WINDOW ? brink_cfg.wake_bytes : BRINK_WAKE_WINDOW;
+	__u64 flags = fill >= brink_cfg.wake_bytes && above < window ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	long error = bpf_ringbuf_output(&brink_ring, record, bytes, flags);
 
 	if (!error)

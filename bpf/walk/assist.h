@@ -65,6 +65,9 @@ WALK_INLINE __s64 walk_assist_refill(struct brink_assist_state *a, __u64 now)
 	__u64 gap = now - a->time_ns;
 	__s64 left = a->left_ns, burst = walk_assist.burst_ns;
 
+	/* Who preempted us has been here since we read the clock. */
+	if ((__s64)gap < 0)
+		return left;
 	if (gap > 1000000000ull)
 		gap = 1000000000ull;
 	left += gap * walk_assist.permille / 1000;

@@ -357,8 +357,10 @@ WALK_INLINE int walk_task_walk(struct walk_slot *slot, __u32 index)
 {
 	slot->start_ns = bpf_ktime_get_ns();
 	slot->assist_ns = 0;
-	if (slot->start_ns - slot->record.sample.time_ns > WALK_LATE_START_NS || walk_task_first_attempt(slot, index))
+	if (slot->start_ns - slot->record.sample.time_ns > WALK_LATE_START_NS || walk_task_first_attempt(slot, index)) {
+		walk_bucket_pay(slot->tried_ns);
 		return 1;
+	}
 	if (walk_task_save(slot, index)) {
 		struct brink_walk *w;
 

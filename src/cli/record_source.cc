@@ -115,7 +115,13 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   walk.cache_bytes = options.code_cache;
   walk.allow_device = options.allow_device;
   walk.wait_permille = static_cast<uint32_t>(options.walk_wait_percent * 10);
-  if (walk.mode == WalkMode::kPreferTask) walk.try_at_once = !features.Has(Feature::kKernelRt);
+  // A hardware event comes as an NMI, which may have interrupted anything that a walk would look at.
+  const auto& events = request->spec.session.events;
+  const auto nmi = std::find_if(events.begin(), events.end(), [](const EventSpec& event) { return event.is_hardware(); });
+  if (nmi != events.end() && walk.mode == WalkMode::kInterrupt) {
+    return InvalidArgument("--source walk: event " + EscapeForTerminal(nmi->name) + " interrupts by an NMI, in which nothing is walked; use -e cpu-clock");
+  }
+  if (walk.mode == WalkMode::kPreferTask) walk.try_at_once = nmi == events.end() && !features.Has(Feature::kKernelRt);
   ASSIGN_OR_RETURN(request->source, WalkSource::Create(walk));
   return OkStatus();
 }

@@ -111,6 +111,7 @@ void Judge::FollowImage(std::span<const std::byte> record) {
     images_[head.first].clear();
   } else if (head.header.type == PERF_RECORD_FORK && head.first != head.second) {
     if (auto parent = images_.find(head.second); parent != images_.end()) images_[head.first] = std::string(parent->second);
+    else images_.erase(head.first);  // the pid may have been another's
   } else if (head.header.type == PERF_RECORD_MMAP2 && record.size() > kName) {
     auto image = images_.find(head.first);
     if (image == images_.end() || !image->second.empty()) return;

@@ -244,9 +244,7 @@ class Monitor {
 
   void Finish(Session& session, RunReport* report) {
     if (CommandChild* child = session.command(); child && !report->command_status) {
-      if (!report->command_decides) child->Signal(SIGTERM);
-      auto end = child->Wait();
-      if (end.ok()) report->command_status = ShellStatus(end->wait_status);
+      if (auto status = child->Finish(!report->command_decides); status.ok()) report->command_status = *status;
     }
     RunReport counts = Snapshot();
     counts.command_status = report->command_status;

@@ -296,15 +296,21 @@ Status Session::AddCpu(int cpu) {
   RETURN_IF_ERROR(drain_->AddPerfRing(std::move(ring)));
   ring_of_cpu_[cpu] = fd;
   bool wanted = spec_.target.cpus.empty() || std::find(target_.cpus.begin(), target_.cpus.end(), cpu) != target_.cpus.end();
-  Status opened = wanted && !inherit_ && source_->traits().sampling_events ? events_.OpenCpu(cpu) : OkStatus();
-  if (!opened.ok()) RemoveCpu(cpu);  // whole or not at all: the next tick tries again
-  return opened;
+  if (wanted && !inherit_ && source_->traits().sampling_events) unsampled_.insert(cpu);
+  cpu_came_ = true;
+  return OkStatus();
 }
 
 void Session::RemoveCpu(int cpu) {
   events_.CloseCpu(cpu);
   drain_->RemovePerfRing(ring_of_cpu_[cpu]);
   ring_of_cpu_.erase(cpu);
+  unsampled_.erase(cpu);
+}
+
+// Tried again at each tick, told once.
+void Session::TellOnce(int cpu, const Status& why) {
+  if (unfollowed_.insert(cpu).second) notes_.push_back("CPU " + std::to_string(cpu) + " came online and could not be recorded at once: " + Message(why));
 }
 
 void Session::FollowHotplug() {
@@ -313,8 +319,7 @@ void Session::FollowHotplug() {
     if (ring_of_cpu_.contains(cpu)) continue;
     Status added = AddCpu(cpu);
     if (added.ok()) notes_.push_back("CPU " + std::to_string(cpu) + " came online");
-    // Tried again at each tick, told once.
-    else if (unfollowed_.insert(cpu).second) notes_.push_back("CPU " + std::to_string(cpu) + " came online and could not be recorded at once: " + Message(added));
+    else TellOnce(cpu, added);
   }
   std::vector<int> gone;
   for (const auto& [cpu, ring] : ring_of_cpu_) {
@@ -324,6 +329,13 @@ void Session::FollowHotplug() {
     RemoveCpu(cpu);
     notes_.push_back("CPU " + std::to_string(cpu) + " went offline");
   }
+  std::erase_if(unsampled_, [this](int cpu) {
+    Status opened = events_.OpenCpu(cpu);
+    if (opened.ok()) return true;
+    events_.CloseCpu(cpu);  // all events of the CPU or none
+    TellOnce(cpu, opened);
+    return false;
+  });
 }
 
 BpfCounters Session::counters() const { return core_ ? core_->ReadCounters() : BpfCounters{}; }
@@ -367,8 +379,9 @@ uint64_t Session::OldestUnderWay() { return source_->OldestUnderWay(); }
 
 void Session::OnTick(uint64_t now_ns, bool last, RecordSink& sink) {
   source_->OnTick(now_ns);
-  filter_->ForgetEnded();
-  if (side_band_overflows_ != resynced_) {
+  filter_->ForgetEnded(now_ns);
+  // What happened on a new CPU before its ring was open is not in the ring either.
+  if (side_band_overflows_ != resynced_ || cpu_came_.exchange(false)) {
     resynced_ = side_band_overflows_;
     filter_->FollowChildrenInProc();
     Synthesize(sink, now_ns);

@@ -126,6 +126,7 @@ class Session : private SourceContext, private DrainHandler {
   Status LoadBpf(const brink_bpf_config& config);
   Status AddCpu(int cpu);
   void RemoveCpu(int cpu);
+  void TellOnce(int cpu, const Status& why);
   void FallBackToInherit(const std::string& why);
   SamplingPlan Plan() const;
   Status StartThreads(Consumer& consumer);
@@ -172,6 +173,8 @@ class Session : private SourceContext, private DrainHandler {
   std::vector<std::unique_ptr<PerfRing>> first_rings_;  // until the drain has them
   std::map<int, int> ring_of_cpu_;                      // CPU -> fd of its side-band ring
   std::set<int> unfollowed_;                            // CPUs whose reason has been told
+  std::set<int> unsampled_;                             // CPUs with a ring and without sampling events yet
+  std::atomic<bool> cpu_came_ = false;                  // from the loop to the drain thread
   uint64_t side_band_overflows_ = 0;                    // drain thread
   uint64_t resynced_ = 0;                               // drain thread: overflows already answered
   std::map<pid_t, SavedRecords> before_rotation_;       // drain thread

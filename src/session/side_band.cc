@@ -72,14 +72,16 @@ void SideBandFilter::FollowChildrenInProc() {
   }
 }
 
-void SideBandFilter::ForgetEnded() {
-  absl::erase_if(ended_, [this](auto& process) {
+void SideBandFilter::ForgetEnded(uint64_t now_ns) {
+  constexpr uint64_t kLastRecords = 1'000'000'000;
+  absl::erase_if(ended_, [&](auto& process) {
     if (process.second) {
+      if (now_ns - process.second < kLastRecords) return false;
       followed_.erase(process.first);
       return true;
     }
     // One whose other threads run on, or that is not waited for, is still there.
-    process.second = kill(process.first, 0) != 0 && errno == ESRCH;
+    if (kill(process.first, 0) != 0 && errno == ESRCH) process.second = now_ns;
     return false;
   });
 }

@@ -47,7 +47,7 @@ class SideBandFilter {
   bool Take(std::span<const std::byte> record);
   // Once a round, when its records have been taken: lets go of those that have ended, or a storm of short processes would
   // be remembered for ever.
-  void ForgetEnded();
+  void ForgetEnded(uint64_t now_ns);
   // Processes followed, for re-reading /proc; empty with follow_all.
   std::vector<pid_t> followed() const { return {followed_.begin(), followed_.end()}; }
   bool follow_all() const { return follow_all_; }
@@ -58,8 +58,9 @@ class SideBandFilter {
   bool follow_all_, children_;
   Callbacks callbacks_;
   absl::flat_hash_set<pid_t> followed_;
-  // Their first thread has ended; true: and a round ago the process was gone. Its last records are those of that round.
-  absl::flat_hash_map<pid_t, bool> ended_;
+  // Their first thread has ended; and when the process was first seen to be gone (0: it is still there). Its last records
+  // may come for as long as rings are merged.
+  absl::flat_hash_map<pid_t, uint64_t> ended_;
 };
 
 }  // namespace brink

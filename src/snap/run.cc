@@ -153,14 +153,18 @@ int KeyboardOf(const RunRequest& request, Session& session, const SnapSource& so
   return manual && !request.control && !session.command() && isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
 }
 
-// Takes what was typed. Whether the keyboard is still of use.
-StatusOr<bool> FireByKey(int keyboard, SnapSource& source) {
-  // In the background a read would stop us.
-  if (tcgetpgrp(keyboard) != getpgrp()) return true;
+enum class Keyboard { kListen, kLater, kGone };
+
+// Takes what was typed.
+StatusOr<Keyboard> FireByKey(int keyboard, int events, SnapSource& source) {
+  const pid_t foreground = tcgetpgrp(keyboard);
+  if (foreground < 0 || (events & (POLLHUP | POLLERR | POLLNVAL))) return Keyboard::kGone;
+  // In the background a read would stop us, and what is typed is another's: poll would return for it again and again.
+  if (foreground != getpgrp()) return Keyboard::kLater;
   char typed[256];
-  if (read(keyboard, typed, sizeof(typed)) <= 0) return false;
+  if (read(keyboard, typed, sizeof(typed)) <= 0) return Keyboard::kGone;
   RETURN_IF_ERROR(source.Fire());
-  return true;
+  return Keyboard::kListen;
 }
 
 // True: the command's end was the end of the run.
@@ -168,12 +172,13 @@ StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSourc
   const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
   int child = session.command() ? session.command()->pidfd() : -1;
   const int steer = signals ? signals->fd() : request.control->fd();
-  int keyboard = KeyboardOf(request, session, source);
+  const int keyboard = KeyboardOf(request, session, source);
+  Keyboard listening = keyboard >= 0 ? Keyboard::kListen : Keyboard::kGone;
   uint64_t next_tick = MonotonicNs() + kTickNs;
   while (true) {
     uint64_t now = MonotonicNs(), next = std::min(end, next_tick);
     int timeout = next <= now ? 0 : static_cast<int>((next - now + 999'999) / 1'000'000);
-    pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}, {keyboard, POLLIN, 0}};
+    pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}, {listening == Keyboard::kListen ? keyboard : -1, POLLIN, 0}};
     if (poll(fds, 5, timeout) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
     if (fds[0].revents) {
       ASSIGN_OR_RETURN(bool go_on, Answer(request.control, signals, source));
@@ -187,13 +192,13 @@ StatusOr<bool> WaitForEnd(const RunRequest& request, Session& session, SnapSourc
     if (AllDone(request, consumer)) return false;
     if (fds[3].revents) return true;
     if (fds[4].revents) {
-      ASSIGN_OR_RETURN(bool more, FireByKey(keyboard, source));
-      if (!more) keyboard = -1;
+      ASSIGN_OR_RETURN(listening, FireByKey(keyboard, fds[4].revents, source));
     }
     now = MonotonicNs();
     if (now >= end) return false;
     if (now < next_tick) continue;
     next_tick = now + kTickNs;
+    if (listening == Keyboard::kLater) listening = Keyboard::kListen;
     session.FollowHotplug();
     if (!session.TargetAlive()) return false;
   }

@@ -26,7 +26,7 @@ void JoinSmallestGaps(std::vector<Range>* ranges) {
     if (touching) join(i);
     else ++i;
   }
-  while (ranges->size() > BRINK_WALK_RANGES) {
+  while (ranges->size() > BRINK_WALK_RANGES - 1) {  // the walker adds the thread's restartable-sequence area
     size_t best = 0;
     for (size_t i = 0; i + 1 < ranges->size(); ++i) {
       uint64_t gap = (*ranges)[i + 1].start - (*ranges)[i].end;

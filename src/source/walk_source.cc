@@ -18,6 +18,7 @@
 #include "brink/abi/session.h"
 #include "brink/abi/walk_state.h"
 #include "session/core.h"
+#include "source/grace_period.h"
 #include "walk.skel.h"
 #include "walk_scalar.skel.h"
 #include "walk_task.skel.h"
@@ -89,7 +90,8 @@ class WalkSource::Maps : public WalkTables {
   // are preemptible and no grace period of ours covers them: the barrier orders what was unlinked before the epochs
   // that are read here, and a walk begins its epoch before it looks anything up.
   bool WaitForWalks() override {
-    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+    // Where CPUs run without a tick (nohz_full) the kernel refuses; an update of a map of maps waits for readers too.
+    if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0 && !grace_.Wait()) return false;
     auto patience = std::chrono::steady_clock::now() + kEpochPatience;
     for (brink_walk_flight& flight : flights_.span()) {
       uint64_t seen = __atomic_load_n(&flight.epoch, __ATOMIC_ACQUIRE);
@@ -115,6 +117,7 @@ class WalkSource::Maps : public WalkTables {
 
  private:
   MappedArray<brink_walk_flight> flights_;
+  GracePeriod grace_;
   int lines_fd_ = -1, processes_fd_ = -1;
 };
 

@@ -117,7 +117,8 @@ std::string Judge(const Scenario& scenario, const Fault& fault, const Outcome& o
   const bool complete = process.status == 0 || process.status == 3;
   if (!complete && process.status != 1 && process.status != 2 && process.status != 125 && process.status != 126 && process.status != 127) return "a status that means nothing";
   if (!complete && ErrorLines(process.err) != 1) return "not one line that says why";
-  // A group that is busy for a moment is removed by the next run; with a fault in its way it may stay as long.
+  // A group can be busy for a moment after its last process; with a fault in its way it may stay until the next run.
+  for (int i = 0; i < 250 && CgroupLeft(pid); ++i) usleep(20'000);
   if (CgroupLeft(pid) && fault.kind != kMemory) return "its cgroup is left";
   if (!scenario.records) return "";
   // Stopped before it began there is nothing to be complete.

@@ -120,7 +120,8 @@ TEST(Stages, ASlowDiskLosesNothingUncounted) {
     const Outcome outcome = RunWith(scenario, {.kind = kSlow, .nth = 1, .error = 200, .always = true});
     EXPECT_GT(outcome.injected, 2u);
     EXPECT_EQ(outcome.problem, "") << outcome.process.err;
-    EXPECT_EQ(outcome.process.status, 0) << outcome.process.err;
+    // 3: more than the twentieth part was lost, which is for brink to say and for `problem` to check.
+    EXPECT_TRUE(outcome.process.status == 0 || outcome.process.status == 3) << outcome.process.status << outcome.process.err;
   }
 }
 
@@ -148,9 +149,9 @@ void WhileItStands(const std::string& source, bool from_the_start, const std::fu
   hold(target);
   auto standing = testing_support::RunBrink({"record", "-q", "--source", source, "-F", "500", "-o", dir.File("y.data"), "-p", std::to_string(target), "--duration", "200ms"});
   let_go(target);
-  EXPECT_EQ(run.status, 0) << source << ": " << run.err;
+  EXPECT_TRUE(run.status == 0 || run.status == 3) << run.status << ' ' << source << ": " << run.err;
   EXPECT_FALSE(run.timed_out);
-  EXPECT_EQ(standing.status, 0) << source << ", standing all the time: " << standing.err;
+  EXPECT_TRUE(standing.status == 0 || standing.status == 3) << standing.status << ' ' << source << ", standing all the time: " << standing.err;
   EXPECT_EQ(JudgeRecording(dir.File("x.data"), dir.path()), "") << source;
   // It goes on as if nothing had been: it runs its own handler and ends with its own status.
   kill(target, SIGUSR1);

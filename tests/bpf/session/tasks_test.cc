@@ -115,6 +115,8 @@ TEST(TaskSet, AThreadThatExecsTakesItsMembershipAlong) {
   ASSERT_EQ(write(go_pipe[1], "x", 1), 1);
   // After the exec the thread has the process's own id.
   for (int i = 0; i < 6000 && !core->HasTask(child); ++i) usleep(10'000);
+  int ended = 0;
+  EXPECT_EQ(waitpid(child, &ended, WNOHANG), 0) << "it did not execute: status " << ended;
   EXPECT_TRUE(core->HasTask(child));
   EXPECT_FALSE(core->HasTask(tid));
   EXPECT_TRUE(core->HasTask(getpid()));

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <iterator>
 
 #include "support/process.h"
@@ -31,7 +32,9 @@ TEST(AgentService, TheUnitIsVerified) {
   std::ofstream(copy) << text;
   auto verified = testing_support::Run({"systemd-analyze", "verify", "--man=no", copy});
   EXPECT_EQ(verified.status, 0);
-  EXPECT_EQ(verified.out + verified.err, "") << "nothing is ignored";
+  // It also speaks of other units that this one pulls in, which are this machine's.
+  std::istringstream lines(verified.out + verified.err);
+  for (std::string line; std::getline(lines, line);) EXPECT_EQ(line.find("brink-agent.service"), line.npos) << line;
   // What the hardening is worth, by systemd's own measure (0 best, 10 worst).
   auto judged = testing_support::Run({"systemd-analyze", "security", "--offline=true", "--threshold=45", copy});
   EXPECT_EQ(judged.status, 0) << judged.out;

@@ -144,7 +144,7 @@ TEST_F(Commands, DoWhatTheDocumentSays) {
 TEST_F(Commands, TopRunsOrSaysWhyNot) {
   if (!std::filesystem::exists("/usr/bin/script")) GTEST_SKIP() << "needs script for a terminal";
   for (const char* caps : {kNone, kTwo}) {
-    std::string line = "timeout --preserve-status --foreground -s INT 5";
+    std::string line = "timeout --preserve-status --foreground -s INT 20";
     for (const std::string& word : AsNobody(caps, {"top", "--source", "none", "--", "sleep", "60"})) line += " " + word;
     auto run = testing_support::Run({"script", "-qec", line, "/dev/null"}, {.cwd = dir_.path(), .env = {"TERM=xterm"}});
     if (caps == kTwo) {
@@ -169,7 +169,8 @@ TEST_F(Commands, AnAgentServesItsOwnUserOnly) {
     execvp(argv[0], argv.data());
     _exit(127);
   }
-  for (int i = 0; i < 1500 && !std::filesystem::exists(socket); ++i) usleep(20'000);
+  // The file is there before the agent listens.
+  for (int i = 0; i < 1500 && (!std::filesystem::exists(socket) || Try(kNone, {"ctl", "--socket", socket, "status"}).status != 0); ++i) usleep(20'000);
   EXPECT_EQ(Try(kNone, {"ctl", "--socket", socket, "status"}).status, 0) << "the same user, without any right";
   std::vector<std::string> other = {"setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", dir_.File("brink"), "ctl", "--socket", socket, "status"};
   auto refused = testing_support::Run(other);

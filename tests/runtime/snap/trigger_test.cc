@@ -193,6 +193,7 @@ TEST(SnapTrigger, ManualCapturesAtTheEnterKey) {
   const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
   ASSERT_GE(pid, 0);
   if (pid == 0) {
+    alarm(60);  // a key that is lost ends it too
     execl(testing_support::BrinkBinary().c_str(), "brink", "snap", "--on", "manual", "--count", "1", "--json", static_cast<char*>(nullptr));
     _exit(127);
   }

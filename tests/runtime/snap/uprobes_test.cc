@@ -42,8 +42,9 @@ TEST_F(SnapUprobes, AThousandGoAtOnce) {
   const auto end = snap.Stop(SIGINT);
   std::printf("| %d uprobes: Ctrl-C to the end %lld ms\n", count, static_cast<long long>(end.took.count()));
   EXPECT_EQ(end.status, 0);
-  // One by one they would take more than a minute.
-  EXPECT_LE(end.took, 1s);
+  // One by one they would take more than a minute. The bar of one second is judged by tests/bench/snap_cost/leave.py: the
+  // time is the kernel's waiting for all CPUs, which a hypervisor stretches.
+  EXPECT_LE(end.took, 10s);
   EXPECT_TRUE(testing_support::UnloadedWithin(programs, 20s));
 }
 

@@ -69,11 +69,14 @@ TEST(SideBandFilter, LeavesChildrenAloneWhenToldSo) {
   EXPECT_FALSE(filter.Take(maker.Mmap(200)));
 }
 
-// What has ended and is gone is let go a round later; what is still there, or was born again, is not.
+// What has ended and is gone is let go a second later; what is still there, or was born again, is not.
 TEST(SideBandFilter, ForgetsTheDeadAndOnlyThem) {
   Events events;
   SideBandFilter filter(false, true, events.callbacks());
   Maker maker;
+  uint64_t now = 1;
+  auto round = [&](uint64_t later_ns) { filter.ForgetEnded(now += later_ns); };
+  constexpr uint64_t kSecond = 1'000'000'000;
   const pid_t gone = fork();
   if (gone == 0) _exit(0);
   ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
@@ -81,26 +84,27 @@ TEST(SideBandFilter, ForgetsTheDeadAndOnlyThem) {
   filter.Follow(100);
   filter.Take(maker.Fork(100, dead, dead));
   filter.Take(maker.Fork(100, alive, alive));
-  filter.ForgetEnded();
-  filter.ForgetEnded();
+  round(2 * kSecond);
+  round(2 * kSecond);
   EXPECT_TRUE(filter.follows(gone)) << "its end was not told yet";
   filter.Take(maker.Exit(dead, dead + 1));
-  filter.ForgetEnded();
-  filter.ForgetEnded();
+  round(2 * kSecond);
+  round(2 * kSecond);
   EXPECT_TRUE(filter.follows(gone)) << "a thread ended";
   filter.Take(maker.Exit(dead, dead));
   filter.Take(maker.Exit(alive, alive));  // its first thread: others run on
-  filter.ForgetEnded();
-  EXPECT_TRUE(filter.Take(maker.Mmap(dead))) << "records of the round in which it ended";
-  filter.ForgetEnded();
+  round(kSecond);
+  round(kSecond / 2);
+  EXPECT_TRUE(filter.Take(maker.Mmap(dead))) << "its last records, which rings still hold";
+  round(kSecond);
   EXPECT_FALSE(filter.Take(maker.Mmap(dead)));
   EXPECT_FALSE(filter.follows(gone));
   EXPECT_TRUE(filter.follows(getpid()));
   filter.Take(maker.Fork(100, dead, dead));
   filter.Take(maker.Exit(dead, dead));
-  filter.ForgetEnded();
+  round(2 * kSecond);
   filter.Take(maker.Fork(100, dead, dead));
-  filter.ForgetEnded();
+  round(2 * kSecond);
   EXPECT_TRUE(filter.follows(gone)) << "the number is used again";
 }
 
