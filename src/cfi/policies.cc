@@ -142,7 +142,9 @@ class Checker {
 
   // P8
   void Memory() {
-    if (index_ == 0 && window_.point && window_.point->not_code && to_.place.memory != MemoryKind::kAnonymous && to_.place.memory != MemoryKind::kJit) {
+    // The BPF program could not execute there. That it could not look (another thread was changing the mappings) looks the
+    // same, so it counts only where no mapping is known that would permit it.
+    if (index_ == 0 && window_.point && window_.point->not_code && to_.place.memory == MemoryKind::kUnknown) {
       return Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
     }
     switch (to_.place.memory) {

@@ -95,7 +95,7 @@ class Guest:
             return ["-initrd", path], "rdinit=/init"
         path = os.path.join(work, "disk")
         image.make_ext4(root, path)
-        return (["-drive", f"file={path},format=raw,if=none,id=disk,snapshot=on", "-device", "nvme,drive=disk,serial=disk"],
+        return (["-drive", f"file={path},format=raw,if=none,id=disk,snapshot=on", "-device", "nvme,id=nvme,serial=disk", "-device", "nvme-ns,drive=disk,bus=nvme,nsid=1"],
                 "root=/dev/nvme0n1 rw rootfstype=ext4 init=/init")
 
     def _run(self, work, found, script):
@@ -104,7 +104,7 @@ class Guest:
             tar = os.path.join(work, "out.tar")
             with open(tar, "wb") as file:
                 file.truncate(512 << 20)
-            drive += ["-drive", f"file={tar},format=raw,if=none,id=out", "-device", "nvme,drive=out,serial=out"]
+            drive += ["-drive", f"file={tar},format=raw,if=none,id=out", "-device", "nvme-ns,drive=out,bus=nvme,nsid=2"]
         if self.plugin:
             bar = os.path.join(work, "bar")
             with open(bar, "wb") as file:

@@ -40,7 +40,7 @@ if [ $status = 0 ]; then
   sh /vm/run < /dev/null > RESULT_TTY 2>&1
   status=$?
 fi
-[ ! -d /out ] || tar -cf /dev/nvme1n1 -C /out . || status=99
+[ ! -d /out ] || tar -cf /dev/nvme0n2 -C /out . || status=99
 # Status first, so that a guest that hangs while it goes down has still answered.
 echo "
 RESULT $status" > RESULT_TTY
