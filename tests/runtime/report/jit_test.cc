@@ -24,7 +24,12 @@ const a = new Int32Array(10000);
 for (let i = 0; i < a.length; i++) a[i] = Math.imul(i, 2654435761);
 const end = Date.now() + 90000;
 let t = 0;
-while (Date.now() < end) t += hotLoop(a);
+let n = 0;
+while (Date.now() < end) {
+  t += hotLoop(a);
+  // New code every now and then: node writes its dump in blocks, and the last one would stay in its memory for ever.
+  if (++n % 100 == 0) t += new Function("x", "let s = x; for (let i = 0; i < 9; i++) s += i * " + n + "; return s;")(n);
+}
 console.log(t);
 )";
 
@@ -92,7 +97,7 @@ TEST_F(JitTest, NodeByItsPerfMap) {
 TEST_F(JitTest, NodeByItsJitdump) {
   if (!Have("node")) GTEST_SKIP() << "needs node";
   std::ofstream(dir_.File("hot.js")) << kNodeProgram;
-  auto rows = Watch("cd " + dir_.path() + "\nnode --perf-prof --no-turbo-inlining hot.js > /dev/null &\npid=$!", "", "hot.js");
+  auto rows = Watch("cd " + dir_.path() + "\nnode --perf-prof --no-turbo-inlining --always-sparkplug hot.js > /dev/null &\npid=$!", "", "hot.js");
   EXPECT_TRUE(Names(rows, "hot.js"));
   // The dump holds the code, too: it can be read after the process is gone.
   auto code = testing_support::RunBrink({"annotate", "-i", dir_.File("jit.data"), "hotLoop"});
