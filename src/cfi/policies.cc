@@ -432,8 +432,8 @@ class Checker {
     size_t differ = 0;
     for (size_t i = 0; i < file.size(); ++i) differ += file[i] != point.code[i] && point.code[i] != 0xcc;
     if (!differ) return;
-    const BranchEntry here = {{.from = point.end, .to = point.end, .info = 0}};
-    entry_ = &here;
+    made_ = {{.from = point.end, .to = point.end, .info = 0}};
+    entry_ = &made_;
     kind_ = Kind::kUnknown;
     Violated(Policy::kDirectTarget, Severity::kMedium, "the code ahead is not the file's: " + Named(end) + " was changed");
   }
@@ -442,8 +442,8 @@ class Checker {
   void CallSite(const CheckPoint& point) {
     const Side site = SideOf(point.call_site - 2);
     const auto code = site.place.facts ? site.place.facts->Code(site.place.address, 2) : std::span<const uint8_t>();
-    const BranchEntry here = {{.from = point.call_site - 2, .to = point.call_site, .info = 0}};
-    entry_ = &here;
+    made_ = {{.from = point.call_site - 2, .to = point.call_site, .info = 0}};
+    entry_ = &made_;
     kind_ = Kind::kSyscall;
     switch (site.place.memory) {
       case MemoryKind::kUnknown: return Unknown(Policy::kCallSite, Reason::kNoMap);
@@ -482,6 +482,7 @@ class Checker {
   Result& result_;
   std::vector<Pending> stack_;
   const BranchEntry* entry_ = nullptr;
+  BranchEntry made_ = {};  // where a rule speaks of no record of the window; later rules may still name it
   const BranchEntry* previous_ = nullptr;  // of user code, with nothing between
   size_t index_ = 0;
   Side from_, to_;
