@@ -14,47 +14,26 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from armed import Armed  # noqa: E402
 
 BARS = {"sensitive": 3.0, "all": 10.0}
 SCRIPT = "tracepoint:raw_syscalls:sys_enter { @[comm, args->id] = count(); }"
 
 
-class Watcher:
-    """A monitor in the background, gone at the end of the block."""
+class Watcher(Armed):
+    """A monitor in the background, gone at the end of the block; its report then tells counts."""
 
     def __init__(self, argv, ready, report=None):
+        super().__init__(argv, ready)
         self.report = report
-        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        said = ""
-        while ready not in said:
-            line = self.process.stderr.readline()
-            if not line:
-                raise RuntimeError(f"{argv[0]}: {said.strip()[-300:]}")
-            said += line
-        threading.Thread(target=self._discard, daemon=True).start()
-
-    def _discard(self):
-        while os.read(self.process.stderr.fileno(), 1 << 16):
-            pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
     def counts(self):
         with open(self.report, encoding="utf-8") as file:

@@ -20,8 +20,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from armed import Armed  # noqa: E402
 
 SAMPLE_HZ = 4999  # often enough to be told from the noise of the work itself
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,37 +49,6 @@ class Load:
     def end(self):
         self.process.stdin.close()
         self.process.wait()
-
-
-class Armed:
-    """A tracer in the background; `ready` is what it says once it is armed."""
-
-    def __init__(self, argv, ready, settle=0.0):
-        self.argv = argv
-        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.said = ""
-        while ready not in self.said:
-            line = self.process.stderr.readline()
-            if not line:
-                raise RuntimeError(f"{' '.join(argv)}: {self.said.strip()[-300:]}")
-            self.said += line
-        threading.Thread(target=self.discard, daemon=True).start()
-        time.sleep(settle)
-
-    def discard(self):
-        while os.read(self.process.stderr.fileno(), 1 << 16):
-            pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 def brink(args, words):
