@@ -142,20 +142,20 @@ class Checker {
 
   // P8
   void Memory() {
-    // The BPF program could not execute there. That it could not look (another thread was changing the mappings) looks the
-    // same, so it counts only where no mapping is known that would permit it.
-    if (index_ == 0 && window_.point && window_.point->not_code && to_.place.memory == MemoryKind::kUnknown) {
-      return Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
-    }
     switch (to_.place.memory) {
       case MemoryKind::kFile: return Held(Policy::kMemory);
       case MemoryKind::kVdso: return Excepted(Policy::kMemory, Exception::kVdso);
       case MemoryKind::kJit: return Excepted(Policy::kMemory, Exception::kJit);
       case MemoryKind::kUprobes: return Excepted(Policy::kMemory, Exception::kUprobe);
       case MemoryKind::kAnonymous: return Violated(Policy::kMemory, Severity::kMedium, "the target is anonymous executable memory that nothing explains");
-      case MemoryKind::kNotCode: return Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
-      case MemoryKind::kUnknown: return Unknown(Policy::kMemory, Reason::kNoMap);
+      case MemoryKind::kNotCode: return NotCode();
+      // The BPF program could not execute there. That it could not look (another thread was changing the mappings) looks the
+      // same, so it counts only here, where no mapping is known that would permit it.
+      case MemoryKind::kUnknown: return index_ == 0 && window_.point && window_.point->not_code ? NotCode() : Unknown(Policy::kMemory, Reason::kNoMap);
     }
+  }
+  void NotCode() {
+    Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
   }
 
   // What keeps P1, P3, P4 and P5 from being asked; counted once for `policy`.

@@ -1,4 +1,6 @@
 // What a run says at its end, and its counters while it lasts.
+#include <optional>
+
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,26 +17,27 @@ constexpr const char* kMisses[] = {"own writes", "process", "page", "entry", "ch
 
 double Percent(uint64_t part, uint64_t whole) { return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; }
 
+// The bucket of [first, last) in which the middle one of all lies, from 0; nothing where there is none.
+std::optional<uint32_t> MiddleBucket(const CheckCounts& counts, uint32_t first, uint32_t last) {
+  uint64_t all = 0, so_far = 0;
+  for (uint32_t i = first; i < last; ++i) all += counts[i];
+  for (uint32_t i = first; i < last; ++i) {
+    so_far += counts[i];
+    if (all && 2 * so_far >= all) return i - first;
+  }
+  return std::nullopt;
+}
+
 // Upper end of the bucket in which the middle check with a whole walk lies.
 uint64_t MedianNs(const CheckCounts& counts) {
-  uint64_t all = 0, so_far = 0;
-  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_JUDGE; ++i) all += counts[i];
-  for (uint32_t i = BRINK_CFI_CNT_TIMES; i < BRINK_CFI_CNT_JUDGE; ++i) {
-    so_far += counts[i];
-    if (all && 2 * so_far >= all) return uint64_t{2} << (i - BRINK_CFI_CNT_TIMES);
-  }
-  return 0;
+  auto bucket = MiddleBucket(counts, BRINK_CFI_CNT_TIMES, BRINK_CFI_CNT_JUDGE);
+  return bucket ? uint64_t{2} << *bucket : 0;
 }
 
 // The same of the policies alone, over windows of at least BRINK_CFI_JUDGED branches.
 uint64_t MedianJudgeNs(const CheckCounts& counts) {
-  uint64_t all = 0, so_far = 0;
-  for (uint32_t i = BRINK_CFI_CNT_JUDGE; i < BRINK_CFI_CNT_MAX; ++i) all += counts[i];
-  for (uint32_t i = BRINK_CFI_CNT_JUDGE; i < BRINK_CFI_CNT_MAX; ++i) {
-    so_far += counts[i];
-    if (all && 2 * so_far >= all) return BRINK_CFI_JUDGE_NS * uint64_t{i - BRINK_CFI_CNT_JUDGE + 1};
-  }
-  return 0;
+  auto bucket = MiddleBucket(counts, BRINK_CFI_CNT_JUDGE, BRINK_CFI_CNT_MAX);
+  return bucket ? BRINK_CFI_JUDGE_NS * uint64_t{*bucket + 1} : 0;
 }
 
 std::string Unknowns(const PolicyCounts& counts) {
