@@ -10,6 +10,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 #include "base/thread.h"
 #include "session/report.h"
@@ -107,7 +108,7 @@ void Job::Run(std::function<StatusOr<Recording>()> recording, std::function<Stat
 
 void Job::Armed(const std::vector<std::string>& notes) {
   armed_ = true;
-  mailbox_.Put({.job = spec_.id, .kind = JobMessage::Kind::kArmed, .json = ordered_json(notes).dump(-1, ' ', false, ordered_json::error_handler_t::replace), .status = {}});
+  mailbox_.Put({.job = spec_.id, .kind = JobMessage::Kind::kArmed, .json = AsciiJson(ordered_json(notes)), .status = {}});
 }
 
 // Samples a second that were asked for, where that can be known.
@@ -166,7 +167,7 @@ Status Job::OnCapture(const snap::Capture& capture, const snap::PrintOptions& pr
     bytes_ += line.size();
   }
   if (!spec_.stream) return OkStatus();
-  std::string json = spec_.text ? ordered_json(snap::CaptureText(capture, print)).dump(-1, ' ', false, ordered_json::error_handler_t::replace) : snap::CaptureJson(capture, print);
+  std::string json = spec_.text ? AsciiJson(ordered_json(snap::CaptureText(capture, print))) : snap::CaptureJson(capture, print);
   if (!mailbox_.Put({.job = spec_.id, .kind = JobMessage::Kind::kCapture, .json = std::move(json), .status = {}})) ++dropped_;
   return OkStatus();
 }
@@ -191,7 +192,7 @@ StatusOr<std::string> Job::RunSnap(const std::function<StatusOr<Snapping>()>& ma
   ordered_json json = {{"captures", captures_.load()}, {"over_rate", over_rate_.load()}, {"dropped", dropped_.load()}, {"lost", result.books.samples_lost().records},
                        {"detach_ns", result.detach_ns}, {"notes", result.notes}, {"triggers", ordered_json::object()}};
   for (const StatLine& line : result.stats) json["triggers"][line.name] = line.value;
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return AsciiJson(json);
 }
 
 }  // namespace brink::agent

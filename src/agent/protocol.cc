@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 
 namespace brink::agent {
@@ -99,7 +100,7 @@ Status TakeFields(const json& object, Request* request) {
   return OkStatus();
 }
 
-std::string Line(const ordered_json& object) { return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"; }
+std::string Line(const ordered_json& object) { return AsciiJson(object) + "\n"; }
 
 }  // namespace
 

@@ -54,7 +54,12 @@ StatusOr<UniqueFd> Connect(const std::string& path) {
   ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "unix socket");
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    // Who listens there decides what we print, and is told what we record.
+    ASSIGN_OR_RETURN(Peer peer, PeerOf(fd.get()));
+    if (!MayUse(peer, geteuid())) return PermissionDenied(path + " is served by user " + std::to_string(peer.uid) + ", who is neither root nor you");
+    return fd;
+  }
   if (errno == ENOENT || errno == ECONNREFUSED) return NotFound("no agent at " + path + ": start one with `brink agent` (or systemctl start brink-agent), or name its socket with --socket");
   if (errno == EACCES) return PermissionDenied("the agent at " + path + " serves root and its own user only");
   return ErrnoError(errno, "connect to " + path);

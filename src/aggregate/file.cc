@@ -1,6 +1,5 @@
 #include "aggregate/file.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -8,6 +7,7 @@
 #include <zstd.h>
 
 #include "base/fd.h"
+#include "base/output_file.h"
 #include "base/strings.h"
 
 namespace brink::aggregate {
@@ -53,17 +53,7 @@ StatusOr<std::string> Decompress(std::string_view bytes) {
 Status Write(const Data& data, const std::string& path) {
   ASSIGN_OR_RETURN(std::string bytes, Compress(ToText(data)));
   if (path == "-") return WriteAll(STDOUT_FILENO, bytes.data(), bytes.size());
-  const std::string part = path + ".part";
-  {
-    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(part, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-    Status written = WriteAll(fd.get(), bytes.data(), bytes.size());
-    if (!written.ok()) {
-      unlink(part.c_str());
-      return Annotate(written, path);
-    }
-  }
-  if (rename(part.c_str(), path.c_str()) != 0) return ErrnoError(errno, path);
-  return OkStatus();
+  return ReplaceFile(path, bytes);
 }
 
 StatusOr<Data> Read(const std::string& path) {

@@ -2,8 +2,9 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/output_file.h"
 
 namespace brink {
 namespace {
@@ -18,19 +19,6 @@ bool IsForeign(const std::string& path, int flags) {
   return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY && path.starts_with("/proc/") && path.size() > 6 && path[6] >= '0' && path[6] <= '9';
 }
 
-// Creates or truncates. A link is followed if root or we made it (/dev/stdout is one); one of another user in a shared
-// folder would have us write where that user cannot.
-int OpenForWriting(const std::string& path, int flags, int mode) {
-  int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode);
-  struct stat link;
-  if (fd >= 0 || errno != ELOOP || ::lstat(path.c_str(), &link) != 0) return fd;
-  if (link.st_uid != 0 && link.st_uid != ::geteuid()) {
-    errno = ELOOP;
-    return -1;
-  }
-  return ::open(path.c_str(), flags | O_CLOEXEC, mode);
-}
-
 }  // namespace
 
 void SetForeignOpener(ForeignOpener opener) { Foreign() = std::move(opener); }
@@ -42,10 +30,11 @@ void UniqueFd::Reset(int fd) {
 
 StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode) {
   const bool creates = (flags & O_CREAT) != 0;
-  int fd = creates ? OpenForWriting(path, flags, mode) : ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  int fd = creates ? OpenOutput(path, flags, mode) : ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (fd >= 0) return UniqueFd(fd);
   int error = errno;
-  if (creates && error == ELOOP) return ErrnoError(ELOOP, path + " is a link that another user made; name the file itself");
+  if (creates && error == ELOOP) return ErrnoError(ELOOP, path + " leads through a link that another user made; name the file itself");
+  if (creates && error == EEXIST && (flags & O_EXCL) == 0) return ErrnoError(EEXIST, path + " was made by another user, in a folder that others may write to; remove it or name another");
   if ((error == EACCES || error == EPERM) && Foreign()) {
     if (IsForeign(path, flags)) return Foreign()(path);
     if ((flags & O_TMPFILE) == O_TMPFILE) return Foreign()(kScratchRequest + path);

@@ -4,6 +4,8 @@
 
 #include <absl/strings/cord.h>
 
+#include "base/strings.h"
+
 namespace brink {
 namespace {
 
@@ -14,7 +16,7 @@ absl::string_view View(std::string_view text) { return absl::string_view(text.da
 }  // namespace
 
 Status ErrnoError(int error, std::string_view what) {
-  std::string message(what);
+  std::string message = EscapeForTerminal(what);
   message.append(": ").append(std::strerror(error));
   Status status(absl::ErrnoToStatusCode(error), View(message));
   status.SetPayload(kErrnoPayload, absl::Cord(std::to_string(error)));
@@ -37,7 +39,13 @@ Status DataLoss(std::string_view m) { return absl::DataLossError(View(m)); }
 Status Internal(std::string_view m) { return absl::InternalError(View(m)); }
 Status Aborted(std::string_view m) { return absl::AbortedError(View(m)); }
 
-std::string Message(const Status& status) { return std::string(status.message().data(), status.message().size()); }
+// Names in a message come from anywhere: its lines are made harmless here, for all who print one.
+std::string Message(const Status& status) {
+  std::string text;
+  for (std::string_view line : Split({status.message().data(), status.message().size()}, '\n')) text += EscapeForTerminal(line) + "\n";
+  text.pop_back();
+  return text;
+}
 
 Status Annotate(const Status& status, std::string_view context) {
   if (status.ok()) return status;

@@ -2,6 +2,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "brbe/check.h"
 
 namespace brink::brbe {
@@ -37,7 +38,7 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
   auto list = nlohmann::ordered_json::array();
   for (const Finding& f : findings) list.push_back({{"level", LevelName(f.level)}, {"topic", f.topic}, {"text", f.text}, {"hangs_on", f.hangs_on}});
   json["findings"] = std::move(list);
-  return json.dump();
+  return AsciiJson(json);
 }
 
 }  // namespace brink::brbe

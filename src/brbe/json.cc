@@ -3,6 +3,8 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
+
 namespace brink::brbe {
 namespace {
 
@@ -10,7 +12,7 @@ using Json = nlohmann::ordered_json;
 
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 // Words of the user may be anything; JSON is UTF-8.
-std::string Print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string Print(const Json& json) { return AsciiJson(json); }
 
 Json CyclesOf(const Record& record) {
   Cycles cycles = CycleCount(record);

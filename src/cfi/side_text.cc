@@ -3,6 +3,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 
 namespace brink::cfi {
@@ -10,7 +11,7 @@ namespace brink::cfi {
 using Json = nlohmann::ordered_json;
 
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
-std::string Print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string Print(const Json& json) { return AsciiJson(json); }
 Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json SideJson(const EventSide& side) {

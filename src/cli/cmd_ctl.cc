@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/client.h"
+#include "base/ascii_json.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -54,7 +55,7 @@ class CtlCommand : public Command {
     if (request.verb == Verb::kSnap) return Stream(*client, std::move(request));
     const Verb verb = request.verb;
     ASSIGN_OR_RETURN(ordered_json result, client->Ask(std::move(request)));
-    Print(json_ ? result.dump() + "\n" : Text(verb, result));
+    Print(json_ ? AsciiJson(result) + "\n" : Text(verb, result));
     return kDone;
   }
 
@@ -126,7 +127,7 @@ class CtlCommand : public Command {
         continue;
       }
       if (event.value("event", "") == "capture") {
-        Print(event.contains("text") ? event.value("text", "") : event["capture"].dump() + "\n");
+        Print(event.contains("text") ? event.value("text", "") : AsciiJson(event["capture"]) + "\n");
       } else if (event.value("event", "") == "end") {
         const ordered_json& result = event["result"];
         const uint64_t dropped = result.value("dropped", uint64_t{0});

@@ -7,6 +7,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/fd.h"
 #include "base/strings.h"
 #include "cli/commands.h"
@@ -79,7 +80,7 @@ class FilterCommand : public Command {
     return Done(kUsage);
   }
 
-  void Line(const nlohmann::ordered_json& json) { json_text_ += json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"; }
+  void Line(const nlohmann::ordered_json& json) { json_text_ += AsciiJson(json) + "\n"; }
 
   // For programs: what is wrong, and where. `where` is the text at fault, if one is.
   void PutInvalid(const std::optional<std::string>& where, const std::string& message, size_t column) {

@@ -2,13 +2,13 @@
 
 #include <cerrno>
 #include <elf.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <absl/strings/str_format.h>
 #include <zlib.h>
 
+#include "base/regular_file.h"
 #include "base/strings.h"
 #include "elf/compress.h"
 #include "elf/cursor.h"
@@ -37,8 +37,7 @@ uint64_t Word(Cursor& in, bool is64) { return is64 ? in.U64() : in.U32(); }
 }  // namespace
 
 StatusOr<File> File::Open(const std::string& path) {
-  // O_NONBLOCK: a FIFO in a place where a library is expected must not hang us.
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegular(path));
   return FromFd(std::move(fd), path);
 }
 
@@ -336,7 +335,7 @@ std::optional<uint64_t> File::FirstLoadVaddr() const {
 }
 
 StatusOr<uint32_t> FileCrc(const std::string& path) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegular(path));
   std::string buffer(256 << 10, '\0');
   uLong crc = crc32(0, nullptr, 0);
   while (true) {

@@ -2,6 +2,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "filter/branch_flags.h"
 #include "filter/hardware.h"
 #include "filter/names.h"
@@ -138,7 +139,7 @@ std::string ExplainJson(const Plan& plan) {
   }
   json["uses"] = std::move(uses);
   json["notes"] = plan.notes;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return AsciiJson(json);
 }
 
 }  // namespace brink::filter

@@ -1,15 +1,13 @@
 #include "kernel/build_id.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/regular_file.h"
 
 namespace brink {
 namespace {
@@ -67,11 +65,8 @@ std::string ReadBuildId(int fd) {
 }
 
 std::string ReadBuildId(const std::string& path) {
-  // Mapped "files" may be devices and pipes whose open has effects or never returns.
-  struct stat st;
-  if (stat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return {};
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  return fd.valid() ? ReadBuildId(fd.get()) : std::string();
+  auto fd = OpenRegular(path);
+  return fd.ok() ? ReadBuildId(fd->get()) : std::string();
 }
 
 std::string KernelBuildId() { return BuildIdInFile("/sys/kernel/notes"); }

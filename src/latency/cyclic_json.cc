@@ -8,6 +8,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "latency/clock.h"
 
 namespace brink::latency {
@@ -15,7 +16,7 @@ namespace {
 
 // Bytes that are no UTF-8 (an argument may hold any) are replaced rather than refused.
 std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return AsciiJson(nlohmann::json(text));
 }
 
 std::string MailTime(int64_t wall_ns) {

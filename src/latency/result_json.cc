@@ -3,6 +3,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "latency/clock.h"
 #include "latency/outputs.h"
 #include "latency/parse_cyclic.h"
@@ -202,7 +203,7 @@ std::string ResultJson(const Document& document) {
   json["tail_paths"] = document.tail_paths;
   json["path_diff"] = DiffJson(document.path_diff);
   json["notices"] = result.notices;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return AsciiJson(json) + "\n";
 }
 
 StatusOr<Document> ParseResultJson(std::string_view text) {

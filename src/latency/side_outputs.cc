@@ -33,8 +33,15 @@ FifoServer::~FifoServer() {
   (void)ignored;
   if (thread_.joinable()) thread_.join();
   // Being reader and writer ourselves lets blocked openers through; closing then ends their reading.
-  UniqueFd both(::open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd both(OpenPipe(O_RDWR));
   ::unlink(path_.c_str());
+}
+
+// In a folder of others another file may have come into its place.
+int FifoServer::OpenPipe(int access) const {
+  UniqueFd fd(::open(path_.c_str(), access | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info;
+  return fd.valid() && ::fstat(fd.get(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == ::geteuid() ? fd.Release() : -1;
 }
 
 void FifoServer::Serve() {
@@ -45,7 +52,7 @@ void FifoServer::Serve() {
   ::pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
   struct pollfd wait = {stop_.get(), POLLIN, 0};
   while (true) {
-    UniqueFd writer(::open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    UniqueFd writer(OpenPipe(O_WRONLY));
     int pause_ms = 100;
     if (writer.valid()) {
       std::string text = status_();

@@ -21,6 +21,7 @@ class FifoServer {
  private:
   FifoServer(std::string path, std::function<std::string()> status) : path_(std::move(path)), status_(std::move(status)) {}
   void Serve();
+  int OpenPipe(int access) const;  // -1 where it is not ours any more
   std::string path_;
   std::function<std::string()> status_;
   UniqueFd stop_;

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +6,7 @@
 #include <deque>
 #include <set>
 
-#include "base/fd.h"
+#include "base/regular_file.h"
 #include "base/strings.h"
 #include "elf/cursor.h"
 #include "elf/file.h"
@@ -50,7 +49,7 @@ std::vector<std::string> Needed(const elf::File& file) {
 
 // A script's interpreter; "" for what is no script.
 std::string Interpreter(const std::string& path) {
-  auto fd = OpenFile(path, O_RDONLY);
+  auto fd = OpenRegular(path);
   char head[256];
   const ssize_t n = fd.ok() ? pread(fd->get(), head, sizeof head, 0) : 0;
   const std::string_view text(head, n > 0 ? static_cast<size_t>(n) : 0);

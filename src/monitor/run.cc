@@ -1,6 +1,5 @@
 #include "monitor/run.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <cstdio>
 
 #include "base/fd.h"
+#include "base/output_file.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "base/sync.h"
@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint64_t kTickNs = 250'000'000, kMetricsNs = 5'000'000'000;
 constexpr uint64_t kTickOfStart = 10'000'000;
+constexpr int kMetricsMode = 0644;  // whoever scrapes them is another user
 
 // The policy in force, exchanged while windows are judged.
 class PolicyHolder {
@@ -112,16 +113,6 @@ class Outlet {
   uint64_t below_ ABSL_GUARDED_BY(mutex_) = 0, above_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Written beside and moved over: a reader never sees half a file.
-Status WriteWhole(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".tmp";
-  {
-    ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(beside, O_WRONLY | O_CREAT | O_TRUNC, 0644));
-    RETURN_IF_ERROR(WriteAll(fd.get(), text.data(), text.size()));
-  }
-  return rename(beside.c_str(), path.c_str()) == 0 ? OkStatus() : ErrnoError(errno, path);
-}
-
 class Monitor {
  public:
   explicit Monitor(RunRequest request) : request_(std::move(request)), outlet_(request_, policy_) {}
@@ -210,7 +201,7 @@ class Monitor {
       if (now >= end) return false;
       if (!request_.metrics.empty() && now >= next_metrics) {
         next_metrics = now + kMetricsNs;
-        (void)WriteWhole(request_.metrics, MetricsText(Snapshot()));
+        (void)ReplaceFile(request_.metrics, MetricsText(Snapshot()), kMetricsMode);
       }
       if (now < next_tick) continue;
       next_tick = now + kTickNs;
@@ -260,10 +251,10 @@ class Monitor {
     report->learned_paths = learned_.paths();
     report->learned_files = learned_.files();
     if (!request_.learn.empty()) {
-      Status written = WriteWhole(request_.learn, learned_.Text());
+      Status written = ReplaceFile(request_.learn, learned_.Text());
       if (!written.ok() && report->consumer.ok()) report->consumer = written;
     }
-    if (!request_.metrics.empty()) (void)WriteWhole(request_.metrics, MetricsText(*report));
+    if (!request_.metrics.empty()) (void)ReplaceFile(request_.metrics, MetricsText(*report), kMetricsMode);
   }
 
   RunRequest request_;

@@ -4,6 +4,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/stop.h"
 #include "base/strings.h"
 #include "monitor/run.h"
@@ -120,7 +121,7 @@ std::string ReportJson(const RunReport& r) {
                {"told", r.told}, {"repeated_alarms", r.repeated}, {"limited_alarms", r.limited}, {"lost", r.judge.lost}, {"reloads", r.reloads}, {"bad_reloads", r.bad_reloads},
                {"learned", {{"edges", r.learned_edges}, {"paths", r.learned_paths}, {"files", r.learned_files}}},
                {"files_missing", r.judge.missing}, {"policies", policies}, {"exceptions", exceptions}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return AsciiJson(json);
 }
 
 std::string MetricsText(const RunReport& r) {

@@ -3,6 +3,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "kernel/branch_plan.h"
 #include "probe/report.h"
 
@@ -99,7 +100,7 @@ std::string DoctorJson(const DoctorReport& report) {
               {"tracepoints", tracepoints},
               {"auto_source", {{"name", OrNull(choice.name)}, {"reason", choice.reason}}},
               {"took_ns", report.took_ns}};
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return AsciiJson(out) + "\n";
 }
 
 }  // namespace brink

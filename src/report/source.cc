@@ -1,19 +1,14 @@
 #include "report/source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include "base/fd.h"
+#include "base/regular_file.h"
 #include "base/strings.h"
 
 namespace brink::report {
 namespace {
 
 std::string ReadSource(const std::string& path) {
-  auto fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
-  struct stat info;
-  if (!fd.ok() || fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  return ReadFile(path, SourceFiles::kMaxSource).value_or("");
+  auto fd = OpenRegular(path);
+  return fd.ok() ? ReadFile("/proc/self/fd/" + std::to_string(fd->get()), SourceFiles::kMaxSource).value_or("") : "";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 #include "perfdata/notes.h"
 #include "script/names.h"
@@ -117,14 +118,14 @@ std::string Line(const Json& value) {
     for (const auto& [key, item] : value.items()) out += (out.empty() ? "" : ", ") + key + " " + Line(item);
     return out;
   }
-  return value.dump();
+  return AsciiJson(value);
 }
 
 }  // namespace
 
 std::string HeaderFacts(const perfdata::Reader& reader, bool json) {
   Json facts = Facts(reader);
-  if (json) return facts.dump() + "\n";
+  if (json) return AsciiJson(facts) + "\n";
   std::string out;
   for (const auto& [key, value] : facts.items()) {
     if (key == "schema") continue;

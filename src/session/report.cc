@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_format.h>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 #include "base/units.h"
 
@@ -156,7 +157,7 @@ std::string ReportJson(const RecordResult& result) {
   }
   json["source"] = nlohmann::json::object();
   for (const StatLine& line : result.source_stats) json["source"][line.name] = line.value;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return AsciiJson(json);
 }
 
 }  // namespace brink

@@ -5,6 +5,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "snap/print_parts.h"
@@ -55,7 +56,7 @@ std::string ResultText(int64_t value) {
 
 ordered_json JsonText(std::string_view text) {
   // What is no UTF-8 is replaced, so that the line stays JSON.
-  return ordered_json::parse(ordered_json(std::string(text)).dump(-1, ' ', false, ordered_json::error_handler_t::replace), nullptr, false);
+  return ordered_json::parse(AsciiJson(ordered_json(std::string(text))), nullptr, false);
 }
 
 ordered_json AddressJson(const NamedAddress& at) {
@@ -274,7 +275,7 @@ std::string CaptureJson(const Capture& capture, const PrintOptions& options) {
   }
   json["thread_history"] = HistoryJson(capture.task_history);
   json["cpu_history"] = HistoryJson(capture.cpu_history);
-  return json.dump();
+  return AsciiJson(json);
 }
 
 }  // namespace brink::snap

@@ -1,6 +1,7 @@
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii_json.h"
 #include "base/strings.h"
 #include "snap/print.h"
 #include "snap/print_parts.h"
@@ -52,7 +53,7 @@ std::string TraceJson(const Trace& trace, const PrintOptions& options) {
   ordered_json branches = ordered_json::array();
   for (const TraceStep& step : trace.steps) branches.push_back({{"from", AddressJson(step.from)}, {"to", AddressJson(step.to)}, {"kind", KindName(step.kind)}});
   json["branches"] = branches;
-  return json.dump();
+  return AsciiJson(json);
 }
 
 }  // namespace brink::snap

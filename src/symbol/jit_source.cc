@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <fcntl.h>
-#include <sys/stat.h>
 
-#include "base/fd.h"
+#include "base/regular_file.h"
 #include "base/strings.h"
 
 namespace brink::symbol {
@@ -15,9 +14,7 @@ constexpr size_t kMaxMap = 256u << 20;
 
 // Regular files only, and not through a FIFO that would hang: these paths are writable by anyone.
 StatusOr<std::string> ReadRegular(const std::string& path) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW));
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument(path + ": not a regular file");
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegular(path, O_NOFOLLOW));
   return ReadFile("/proc/self/fd/" + std::to_string(fd.get()), kMaxMap);
 }
 
