@@ -33,6 +33,7 @@ function(brink_bpf_object name)
       COMMAND ${BPF_CLANG} -target bpf -mcpu=v3 -O2 -g -Wall -Werror -D__TARGET_ARCH_${target_arch}
               -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/vmlinux -I${CMAKE_SOURCE_DIR}/bpf
               -I/usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+              -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -fdebug-compilation-dir=.  # else the folder stands in the program
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
       COMMENT "BPF ${source}" VERBATIM)

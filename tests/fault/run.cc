@@ -45,6 +45,7 @@ class Shared {
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   Control* operator->() const { return control_; }
+  const Control* get() const { return control_; }
 
  private:
   Control* control_;
@@ -147,10 +148,13 @@ Scenario Recording(const std::string& name, const std::vector<std::string>& opti
 
 std::vector<Scenario> Scenarios() {
   std::vector<std::string> snap = {"snap", "--on", "syscall:getppid", "--on", "exec", "--json"};
-  for (const std::string& word : ShortWork()) snap.push_back(word);
+  std::vector<std::string> cfi = {"cfi", "learn", "-o", "%/learned", "--check=all"};
+  for (const std::string& word : ShortWork()) snap.push_back(word), cfi.push_back(word);
   return {Recording("record cpu-clock", {"--source", "none"}, ShortWork()), Recording("record walk", {"--source", "walk"}, ShortWork()),
           Recording("record step", {"--source", "step"}, ShortWork()), {.name = "snap", .words = snap, .target = {}},
-          {.name = "latency", .words = {"latency", "-q", "-t", "2", "-i", "500", "-l", "40", "--json=%/latency.json"}, .target = {}}};
+          {.name = "latency", .words = {"latency", "-q", "-t", "2", "-i", "500", "-l", "40", "--blame", "--json=%/latency.json"}, .target = {}},
+          {.name = "cfi", .words = cfi, .target = {}},
+          {.name = "agent", .words = {"agent", "--socket", "%/a.sock", "--dir", "%/files", "--window", "2s"}, .target = {}, .serves = "%/a.sock"}};
 }
 
 namespace {
@@ -182,6 +186,21 @@ class TargetProcess {
   pid_t pid_ = -1;
 };
 
+// Sends SIGTERM to what has written its pid into `control`, half a second after the file is there; never once it is gone.
+class Terminator {
+ public:
+  Terminator(const Control* control, const std::string& file) {
+    if (file.empty()) return;
+    thread_ = std::jthread([control, file](std::stop_token stop) {
+      for (int since = 0; since < 50 && !stop.stop_requested(); since += access(file.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (!stop.stop_requested() && control->pid > 0) ::kill(control->pid, SIGTERM);
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
 std::string Filled(std::string word, const std::string& folder, pid_t target) {
   if (word.substr(0, 2) == "%p") return std::to_string(target);
   size_t at = word.find("%/");
@@ -204,8 +223,11 @@ Outcome RunWith(const Scenario& scenario, const Fault& fault) {
   for (std::string& word : words) word = Filled(word, dir.path(), target.pid());
   Outcome outcome;
   const char* library = std::getenv("BRINK_FAULT_LIBRARY");  // another build's, for another build's brink
-  outcome.process = testing_support::RunBrink(words, {.timeout = 30s, .env = {std::string("LD_PRELOAD=") + (library ? library : BRINK_FAULT_LIBRARY), "BRINK_FAULT_FILE=" + dir.File("control"),
-                                                                              "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1"}});
+  {
+    Terminator terminator(control.get(), scenario.serves.empty() ? "" : Filled(scenario.serves, dir.path(), 0));
+    outcome.process = testing_support::RunBrink(words, {.timeout = 30s, .env = {std::string("LD_PRELOAD=") + (library ? library : BRINK_FAULT_LIBRARY), "BRINK_FAULT_FILE=" + dir.File("control"),
+                                                                                "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1"}});
+  }
   outcome.injected = control->injected;
   for (size_t i = 0; i < kKinds; ++i) outcome.calls[i] = control->calls[i];
   outcome.problem = Judge(scenario, fault, outcome, Filled(scenario.data, dir.path(), 0), dir.path(), control->pid);

@@ -21,6 +21,7 @@ struct Scenario {
   bool records = false;             // `data` and %/report.json come of it
   std::string data = "%/x.data";
   std::vector<std::string> target;  // started before and killed after, where there is one
+  std::string serves = {};          // what serves until it is told to end is told so shortly after this file is there
 };
 // brink record with these options and the report that is judged; the words behind, such as a command, come last.
 Scenario Recording(const std::string& name, const std::vector<std::string>& options, const std::vector<std::string>& behind);

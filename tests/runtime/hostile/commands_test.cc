@@ -134,8 +134,9 @@ TEST_F(Live, TheAgentTellsNamesThatDoNothing) {
     };
     Harmless(with({"status"}));
     Harmless(with({"snap", "--on", "syscall:openat", "-p", pid, "--count", "2"}));
-    Harmless(with({"record", "--source", "none", "-p", pid, "--duration", "100ms", "-o", kBad}));
+    Harmless(with({"start", "record", "--source", "none", "-p", pid, "--duration", "10s", "--where", "comm != '\x1b[31m\xc2\x9b'"}));
     Harmless(with({"status"}));
+    Harmless(with({"--name", "a\x1b[31m\xc2\x9b", "dump"}));
   }
   EXPECT_EQ(agent.Stop(SIGTERM).status, 0);
 }
