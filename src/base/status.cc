@@ -39,13 +39,8 @@ Status DataLoss(std::string_view m) { return absl::DataLossError(View(m)); }
 Status Internal(std::string_view m) { return absl::InternalError(View(m)); }
 Status Aborted(std::string_view m) { return absl::AbortedError(View(m)); }
 
-// Names in a message come from anywhere: its lines are made harmless here, for all who print one.
-std::string Message(const Status& status) {
-  std::string text;
-  for (std::string_view line : Split({status.message().data(), status.message().size()}, '\n')) text += EscapeForTerminal(line) + "\n";
-  text.pop_back();
-  return text;
-}
+// Names in a message come from anywhere: it is made harmless here, for all who print one, and stays one line.
+std::string Message(const Status& status) { return EscapeForTerminal({status.message().data(), status.message().size()}); }
 
 Status Annotate(const Status& status, std::string_view context) {
   if (status.ok()) return status;

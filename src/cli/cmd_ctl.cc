@@ -35,12 +35,12 @@ std::string StatusText(const ordered_json& status) {
                            FormatDuration(flight.value("span_ns", uint64_t{0})), FormatDuration(flight.value("window_ns", uint64_t{0})), FormatSize(flight.value("bytes", uint64_t{0})),
                            flight.value("dumps", uint64_t{0}), flight.value("lost", uint64_t{0}));
   } else {
-    out += "flight recorder: none " + status.value("flight_error", "") + "\n";
+    out += "flight recorder: none " + EscapeForTerminal(status.value("flight_error", "")) + "\n";
   }
   for (const ordered_json& job : status["jobs"]) {
     out += absl::StrFormat("job %-3d %-7s %-8s %s: %s captures, %s, for %s; brink %s %s\n", job.value("job", uint64_t{0}), job.value("kind", ""), job.value("state", ""), job.value("client", ""),
-                           Number(job, "captures"), FormatSize(job.value("bytes", uint64_t{0})), FormatDuration(job.value("age_ns", uint64_t{0})), job.value("kind", ""), job.value("options", ""));
-    if (job["ended"].is_string()) out += "        ended: " + job.value("ended", "") + "\n";
+                           Number(job, "captures"), FormatSize(job.value("bytes", uint64_t{0})), FormatDuration(job.value("age_ns", uint64_t{0})), job.value("kind", ""), EscapeForTerminal(job.value("options", "")));
+    if (job["ended"].is_string()) out += "        ended: " + EscapeForTerminal(job.value("ended", "")) + "\n";
   }
   return out;
 }
@@ -104,7 +104,7 @@ class CtlCommand : public Command {
     switch (verb) {
       case Verb::kStatus: return StatusText(result);
       case Verb::kStart: return "job " + Number(result, "job") + (file.empty() ? "" : ": " + file) + "\n";
-      case Verb::kStop: return "job " + Number(result, "job") + " ended: " + result.value("reason", "") + (file.empty() ? "" : "; " + file) + "\n";
+      case Verb::kStop: return "job " + Number(result, "job") + " ended: " + EscapeForTerminal(result.value("reason", "")) + (file.empty() ? "" : "; " + file) + "\n";
       case Verb::kDump: return file + ": " + Number(result, "samples") + " samples; next: brink report -i " + file + "\n";
       default: return "job " + Number(result, "job") + "\n";
     }

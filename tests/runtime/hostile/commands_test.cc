@@ -1,7 +1,10 @@
 // Names that a terminal, a spreadsheet or a page might obey, in what the live commands show and in what every command says
 // about its own words.
+#include <chrono>
 #include <csignal>
 #include <fstream>
+
+#include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,7 +96,9 @@ TEST_F(Live, SnapShowsNamesThatDoNothing) {
 TEST_F(Live, SpansAndPathsOfErrorsTooDo) {
   SKIP_UNLESS("source.walk");
   for (const char* form : {"--quiet", "--json"}) Harmless({"snap", form, "--trace-between", program_ + ":work", "--source", "walk", "--", program_, "20"});
-  Harmless({"snap", "--errno-path", "openat", "--", program_, "50"});
+  auto paths = testing_support::RunBrink({"snap", "--errno-path", "openat", "--", program_, "50"});  // kernels that refuse fexit say so
+  EXPECT_LT(paths.status, 128) << paths.err;
+  EXPECT_EQ(Unsafe(paths.out + paths.err), "");
 }
 
 TEST_F(Live, LatencyShowsNamesThatDoNothing) {
@@ -136,30 +141,40 @@ TEST_F(Live, TheAgentTellsNamesThatDoNothing) {
     Harmless(with({"snap", "--on", "syscall:openat", "-p", pid, "--count", "2"}));
     Harmless(with({"start", "record", "--source", "none", "-p", pid, "--duration", "10s", "--where", "comm != '\x1b[31m\xc2\x9b'"}));
     Harmless(with({"status"}));
-    Harmless(with({"--name", "a\x1b[31m\xc2\x9b", "dump"}));
   }
   EXPECT_EQ(agent.Stop(SIGTERM).status, 0);
 }
 
 // In a terminal of its own; its own sequences are of one form only, and none of the names' is among them.
 TEST_F(Live, TopShowsNamesThatDoNothing) {
+  SKIP_UNLESS("source.walk");
   const std::string pid = InBackground();
   int screen = -1;
   winsize size = {.ws_row = 30, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
   const pid_t top = forkpty(&screen, nullptr, nullptr, &size);
   if (top == 0) {
     setenv("TERM", "xterm", 1);
-    execl(testing_support::BrinkBinary().c_str(), "brink", "top", "--source", "none", "-p", pid.c_str(), "--duration", "2s", static_cast<char*>(nullptr));
+    execl(testing_support::BrinkBinary().c_str(), "brink", "top", "--source", "walk", "-p", pid.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   std::string text;
   char block[4096];
-  for (ssize_t n; (n = read(screen, block, sizeof block)) > 0;) text.append(block, static_cast<size_t>(n));
+  bool asked = false;
+  const auto begin = std::chrono::steady_clock::now();
+  for (pollfd wait = {screen, POLLIN, 0}; true;) {
+    if (poll(&wait, 1, 500) > 0) {
+      const ssize_t n = read(screen, block, sizeof block);
+      if (n <= 0) break;
+      text.append(block, static_cast<size_t>(n));
+    }
+    const bool shown = text.find("work") != std::string::npos;
+    if (!asked && (shown || std::chrono::steady_clock::now() - begin > std::chrono::seconds(30))) asked = write(screen, "q", 1) == 1;
+  }
   int status = 0;
   waitpid(top, &status, 0);
   close(screen);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << text.substr(0, 300);
-  EXPECT_GT(text.size(), 500u);
+  EXPECT_THAT(text, HasSubstr("work"));
   for (const char* mark : {"\x1b]0;", "\x1b[31m", "\x1b[32m", "\xc2\x9b", "\xe2\x80\xae", "\x9b", "\x07"}) EXPECT_THAT(text, testing::Not(HasSubstr(mark)));
 }
 
@@ -175,7 +190,7 @@ TEST(Words, OfTheCommandLineAreToldHarmlessly) {
       {"cfi", "run", "--policy", bad, "--", "true"}, {"cfi", "run", "--calls", bad, "--", "true"}, {"cfi", "run", "--", bad}, {"cfi", "replay", bad}, {"cfi", "explain", bad},
       {"cfi", "learn", "-o", bad + "/x", "--", "true"}, {"cfi", bad}, {"latency", "-a", bad}, {"latency", bad}, {"latency", "report", bad}, {"latency", "watch", "-p", bad},
       {"latency", "--json=" + bad + "/x", "-l", "1", "-q"}, {"latency", "busy", "-D", bad}, {"filter", bad}, {"brbe", bad}, {"brbe", "explain", bad}, {"brbe", "decode", bad},
-      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--socket", bad + "/x"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, {"version", bad},
+      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--socket", "/dev/null/" + bad}, {"ctl", "--name", bad, "dump"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, {"version", bad},
       {"completions", bad}, {bad, "--help"}, {"man", bad}};
   for (const std::vector<std::string>& words : commands) {
     auto run = testing_support::RunBrink(words);

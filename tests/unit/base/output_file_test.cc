@@ -126,7 +126,7 @@ TEST(RegularFiles, AloneAreOpened) {
 
 TEST(Messages, AreHarmlessWhateverNamesAreInThem) {
   EXPECT_EQ(Message(ErrnoError(ENOENT, "a\x1b[31m\nb")), "a\\x1b[31m\\x0ab: No such file or directory");
-  EXPECT_EQ(Message(InvalidArgument("one \xc2\x9b\n  two\r")), "one \\xc2\\x9b\n  two\\x0d");
+  EXPECT_EQ(Message(InvalidArgument("one \xc2\x9b\n  two\r")), "one \\xc2\\x9b\\x0a  two\\x0d");
   EXPECT_EQ(Message(OkStatus()), "");
 }
 
