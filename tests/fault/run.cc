@@ -81,12 +81,11 @@ std::string JudgeFile(const std::string& path, const std::string& folder, bool c
   return "";
 }
 
-// Lines that say why it failed: all of brink's own but the one that says that it has begun.
-size_t ErrorLines(const std::string& text) {
+// Lines that say why it failed: all of brink's own behind the one that says that it has begun, if it had.
+size_t ErrorLines(std::string_view text) {
+  if (const size_t begun = text.rfind("Ctrl-C ends"); begun != std::string_view::npos) text.remove_prefix(begun);
   size_t count = 0;
-  for (std::string_view line : Split(text, '\n')) {
-    count += line.substr(0, 5) == "brink" && line.find(':') != std::string_view::npos && line.find("Ctrl-C ends") == std::string_view::npos;
-  }
+  for (std::string_view line : Split(text, '\n')) count += line.substr(0, 5) == "brink" && line.find(':') != std::string_view::npos;
   return count;
 }
 
