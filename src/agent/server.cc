@@ -134,6 +134,7 @@ class Server {
 Status Server::Start() {
   started_ns_ = NowNs();
   signals_.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+  RETURN_IF_ERROR(signals_->status());
   RETURN_IF_ERROR(MakeFolder(options_.dir));
   RETURN_IF_ERROR(MakeFolder(std::filesystem::path(options_.socket).parent_path()));
   RETURN_IF_ERROR(connections_.Open());

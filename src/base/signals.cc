@@ -1,5 +1,7 @@
 #include "base/signals.h"
 
+#include <cerrno>
+
 #include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
@@ -13,6 +15,9 @@ RunSignals::RunSignals(std::initializer_list<int> signals) {
   pthread_sigmask(SIG_BLOCK, &set_, &before_);
   old_pipe_ = signal(SIGPIPE, SIG_IGN);
   fd_.Reset(signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (fd_.valid()) return;
+  status_ = ErrnoError(errno, "signalfd");
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 RunSignals::~RunSignals() {

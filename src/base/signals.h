@@ -17,6 +17,8 @@ class RunSignals {
   RunSignals(const RunSignals&) = delete;
   RunSignals& operator=(const RunSignals&) = delete;
 
+  // Why they cannot be read, if so: then they do what they do to any program. Who waits for them must look.
+  const Status& status() const { return status_; }
   int fd() const { return fd_.get(); }
   // The next signal that came; 0: none.
   int Next();
@@ -27,6 +29,7 @@ class RunSignals {
   sigset_t set_, before_;
   sighandler_t old_pipe_;
   UniqueFd fd_;
+  Status status_;
 };
 
 }  // namespace brink

@@ -113,6 +113,7 @@ class CtlCommand : public Command {
   // Ctrl-C ends the job in order; what it says at its end is still printed.
   StatusOr<int> Stream(agent::CtlClient& client, Request request) {
     RunSignals signals({SIGINT, SIGTERM, SIGHUP});
+    RETURN_IF_ERROR(signals.status());
     ASSIGN_OR_RETURN(ordered_json started, client.Ask(std::move(request)));
     const uint64_t job = started.value("job", uint64_t{0});
     for (const ordered_json& note : started.value("notes", ordered_json::array())) std::fprintf(stderr, "brink ctl: %s\n", EscapeForTerminal(note.get<std::string>()).c_str());

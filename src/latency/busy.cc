@@ -163,6 +163,7 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
     ASSIGN_OR_RETURN(blame, BlameSession::Start({.limit_ns = options.limit_ns}));
   }
   RunSignals signals({SIGINT, SIGTERM, SIGHUP});
+  RETURN_IF_ERROR(signals.status());
   double ns_per_tick = NsPerTick();
   std::atomic<bool> stop{false};
   Document document;

@@ -293,6 +293,7 @@ Result Measurement::Collect(const std::string& command_line) {
 
 StatusOr<Result> Measurement::Run(const std::string& command_line) {
   RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+  RETURN_IF_ERROR(signals.status());
   // One that comes too late for an answer must not kill us.
   ::signal(SIGUSR1, SIG_IGN);
   ::signal(SIGUSR2, SIG_IGN);

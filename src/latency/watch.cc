@@ -53,6 +53,7 @@ class Watch {
 
   StatusOr<Document> Run() {
     RunSignals signals({SIGINT, SIGTERM, SIGHUP});
+    RETURN_IF_ERROR(signals.status());
     return Observe(signals);
   }
 

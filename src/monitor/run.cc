@@ -119,6 +119,7 @@ class Monitor {
 
   StatusOr<RunReport> Run() {
     RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+    RETURN_IF_ERROR(signals.status());
     RETURN_IF_ERROR(policy_.Load(request_.policies));
     RETURN_IF_ERROR(outlet_.Open());
     RETURN_IF_ERROR(Prepare());

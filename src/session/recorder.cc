@@ -223,6 +223,7 @@ StatusOr<RecordResult> Record(const RecordSpec& given, std::unique_ptr<StackSour
   const CpuTime own_before = OwnTime();
   std::optional<RunSignals> signals;
   if (!spec.control) signals.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+  if (signals) RETURN_IF_ERROR(signals->status());
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   std::atomic<bool> size_limit{false}, rotate{false};

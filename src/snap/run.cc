@@ -216,6 +216,7 @@ void FinishCommand(Session& session, RunResult* result) {
 StatusOr<RunResult> Run(RunRequest request) {
   std::optional<RunSignals> signals;
   if (!request.control) signals.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+  if (signals) RETURN_IF_ERROR(signals->status());
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   if (request.target.pids.size() == 1 && request.target.command.empty()) request.snap.pid = request.target.pids[0];

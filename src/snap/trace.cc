@@ -280,6 +280,7 @@ StatusOr<TraceResult> TraceBetween(TraceRequest request) {
   ASSIGN_OR_RETURN(Resolved places, Resolve(span, request));
   std::optional<RunSignals> signals;
   if (!request.control) signals.emplace(std::initializer_list<int>{SIGINT, SIGTERM, SIGHUP});
+  if (signals) RETURN_IF_ERROR(signals->status());
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   TraceResult result;

@@ -151,6 +151,7 @@ StatusOr<TopResult> Run(const TopSpec& spec) {
   if (path == "-") RETURN_IF_ERROR(KeyboardFromTerminal(&path));
   if (!isatty(STDIN_FILENO)) return FailedPrecondition("needs a terminal for its keys");
   RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
+  RETURN_IF_ERROR(signals.status());
   std::unique_ptr<RecorderChild> recorder;
   if (!spec.record.empty()) {
     ASSIGN_OR_RETURN(recorder, RecorderChild::Start(spec.record));
