@@ -47,8 +47,23 @@ static inline __attribute__((always_inline)) __u32 brink_walk_other_set(__u64 ad
 static inline __u64 brink_walk_bytes_hash(const void *bytes, __u64 size, __u64 seed)
 {
 	const unsigned char *p = (const unsigned char *)bytes;
-	__u64 h = seed * BRINK_WALK_HASH_K1 ^ size;
+	__u64 h = seed * BRINK_WALK_HASH_K1 ^ size, lane[4] = { h, h + 1, h + 2, h + 3 };
+	int i;
 
+	/* Four lanes, so that the multiplications overlap. */
+	for (; size >= 32; size -= 32, p += 32) {
+		for (i = 0; i < 4; i++) {
+			__u64 word;
+
+			__builtin_memcpy(&word, p + 8 * i, 8);
+			lane[i] = (lane[i] ^ word) * BRINK_WALK_HASH_K2;
+			lane[i] ^= lane[i] >> 29;
+		}
+	}
+	for (i = 0; i < 4; i++) {
+		h = (h ^ lane[i]) * BRINK_WALK_HASH_K2;
+		h ^= h >> 29;
+	}
 	for (; size >= 8; size -= 8, p += 8) {
 		__u64 word;
 

@@ -17,6 +17,7 @@ constexpr size_t kMaxNotes = 8;
 constexpr size_t kKeepsRoom = 64;   // pages: a smaller cache is used whole
 constexpr double kFreeShare = 0.06, kSweepsRoom = 0.5;
 constexpr uint64_t kBetweenEvictions = 8;  // misses
+constexpr size_t kPart = 96;  // instructions lifted at once: some 20 us
 constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
 constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
 
@@ -25,6 +26,11 @@ uint64_t ThreadCpuNs() {
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
+
+uint64_t PageOf(uint64_t address) { return address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}; }
+uint16_t OffsetOf(uint64_t address) { return static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)); }
+bool WithinPage(const walk::WayOut& way) { return !way.through_pointer && way.offset >= 0 && way.offset < BRINK_WALK_PAGE_SIZE; }
+std::span<const uint8_t> CodeOf(const brink_miss& miss) { return {miss.code, std::min<size_t>(miss.code_len, sizeof miss.code)}; }
 
 uint64_t LineHash(const uint8_t* line, uint32_t index) {
   __u64 words[BRINK_WALK_CODE_LINE / 8];
@@ -89,8 +95,9 @@ void LiftService::LiftNow(std::span<const std::byte> record) {
   const uint64_t start = ThreadCpuNs();
   Work work{.miss = CopyMiss(record), .lifted = false, .ways = {}};
   if (work.miss && work.miss->code_len >= BRINK_WALK_PAGE_SIZE) {
-    const std::span<const uint8_t> code(work.miss->code, std::min<size_t>(work.miss->code_len, sizeof work.miss->code));
-    work.lifted = LiftAt(work.miss->asid, work.miss->address, code, Reason::kWaiting, &work.ways);
+    const uint64_t address = work.miss->address;
+    const auto lifted = LiftPart({work.miss->asid, PageOf(address), CodeOf(*work.miss)}, OffsetOf(address), false, &work.ways);
+    work.lifted = lifted.ok() && *lifted > 0;
   }
   {
     MutexLock lock(mutex_);
@@ -104,10 +111,9 @@ bool LiftService::LiftPage(uint64_t object, std::span<const uint8_t> code, std::
   if (code.size() < BRINK_WALK_PAGE_SIZE || addresses.empty()) return true;
   uint64_t lifted = 0;
   bool room = true;
-  walk::CodeCache::Stats cached;
   {
     PriorityMutexLock lock(cache_mutex_);
-    const uint32_t slot = cache_.room() > kFreeShare ? PageFor(object, addresses[0], code, false) : 0;
+    const uint32_t slot = cache_.room() > kFreeShare ? PageFor(object, addresses[0], code) : 0;
     room = slot != 0;
     for (uint64_t address : addresses) {
       if (!room) break;
@@ -116,15 +122,16 @@ bool LiftService::LiftPage(uint64_t object, std::span<const uint8_t> code, std::
       lifted += added.ok() && *added > 0;
     }
     // What tables of jumps lead to has no name.
-    if (room) room = cache_.LiftRest(slot, code).ok();
+    for (bool more = true; room && more;) {
+      auto rest = cache_.LiftRest(slot, code);
+      room = rest.ok();
+      more = room && *rest;
+    }
     if (slot) Publish(slot);
-    cached = cache_.stats();
+    TakeStats();
   }
   MutexLock lock(mutex_);
   stats_.ahead += lifted;
-  stats_.pages = cached.pages;
-  stats_.instructions = cached.instructions;
-  stats_.unsupported = cached.unsupported;
   return room;
 }
 
@@ -192,8 +199,8 @@ void LiftService::Vet(const brink_miss& miss) {
   }
 }
 
-// The page that holds `address`: found by content, or taken in. 0 when there is no room even after evicting.
-uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool may_evict) {
+// The page that holds `address`: found by content, or taken in. 0 when there is no room.
+uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code) {
   // Bytes of the next page count only as far as an instruction can reach.
   size_t meaningful = std::min<size_t>(code.size(), BRINK_WALK_PAGE_SIZE + kLongestInstruction);
   ContentKey content{.a = brink_walk_bytes_hash(code.data(), meaningful, 1), .b = brink_walk_bytes_hash(code.data(), meaningful, 2)};
@@ -203,10 +210,6 @@ uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const u
   walk::PageKey key{.object = asid | 1, .page = address >> 12};
   if (cache_.Find(key) != 0) key.object = 0;
   auto slot = cache_.AddPage(key, code);
-  if (!slot.ok() && may_evict) {
-    Evict();
-    slot = cache_.AddPage(key, code);
-  }
   if (!slot.ok()) return 0;
   slots_[*slot] = {.content = content, .lines = 0, .used = true};
   by_content_[content] = *slot;
@@ -214,46 +217,70 @@ uint32_t LiftService::PageFor(uint64_t asid, uint64_t address, std::span<const u
   return *slot;
 }
 
-bool LiftService::LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, Reason reason, std::vector<walk::WayOut>* ways) {
-  const uint16_t offset = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
-  const bool may_evict = reason != Reason::kWaiting;
-  StatusOr<uint32_t> lifted = 0u;
-  uint32_t slot;
-  {
-    PriorityMutexLock lock(cache_mutex_);
-    slot = PageFor(asid, address, code, may_evict);
-    lifted = slot ? cache_.Lift(slot, offset, code, ways) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
-    if (absl::IsResourceExhausted(lifted.status()) && slot && may_evict) {
-      Evict();
-      slot = PageFor(asid, address, code, true);
-      if (slot) lifted = cache_.Lift(slot, offset, code, ways);
-    }
-    if (slot) Publish(slot);
-  }
-  PriorityMutexLock cache_lock(cache_mutex_);
-  if (slot && reason == Reason::kMissed && lifted.ok()) {
-    // Where one walk came through, others come through the functions beside. A cache that fills up is for what is known
-    // to be reached: gcc's cc1 found as much with it, and evicted nothing (docs/walk.md).
-    if (cache_.room() > kSweepsRoom) {
-      auto rest = cache_.LiftRest(slot, code);
-      if (!rest.ok()) lifted = rest;
-      Publish(slot);
-    }
-    MakeRoom();
-  }
-  walk::CodeCache::Stats cached = cache_.stats();
+void LiftService::TakeStats() {
+  const walk::CodeCache::Stats cached = cache_.stats();
   MutexLock lock(mutex_);
-  if (!lifted.ok() && may_evict) ++stats_.cache_full;
   stats_.pages = cached.pages;
   stats_.instructions = cached.instructions;
   stats_.unsupported = cached.unsupported;
-  return lifted.ok() && *lifted > 0;
+}
+
+StatusOr<uint32_t> LiftService::LiftPart(const PageCode& page, uint16_t offset, bool may_evict, std::vector<walk::WayOut>* ways) {
+  for (bool evicted = !may_evict;; evicted = true) {
+    StatusOr<uint32_t> lifted = 0u;
+    {
+      PriorityMutexLock lock(cache_mutex_);
+      const uint32_t slot = PageFor(page.asid, page.page, page.code);
+      lifted = slot ? cache_.Lift(slot, offset, page.code, ways, kPart) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+      if (slot) Publish(slot);
+      TakeStats();
+    }
+    if (evicted || !absl::IsResourceExhausted(lifted.status())) return lifted;
+    Evict();
+  }
+}
+
+uint32_t LiftService::LiftAll(const PageCode& page, std::vector<uint16_t> starts, std::vector<walk::WayOut>* ways) {
+  uint32_t lifted = 0;
+  std::vector<walk::WayOut> found;
+  for (size_t next = 0; next < starts.size(); ++next) {
+    found.clear();
+    const auto part = LiftPart(page, starts[next], true, &found);
+    if (!part.ok()) {
+      MutexLock lock(mutex_);
+      ++stats_.cache_full;
+      break;
+    }
+    lifted += *part;
+    for (const walk::WayOut& way : found) {
+      if (WithinPage(way)) starts.push_back(static_cast<uint16_t>(way.offset));
+      else ways->push_back(way);
+    }
+  }
+  return lifted;
+}
+
+// A cache that fills up is for what is known to be reached: gcc's cc1 found as much with it, and evicted nothing
+// (docs/walk.md).
+void LiftService::LiftBeside(const PageCode& page) {
+  for (bool more = true; more;) {
+    PriorityMutexLock lock(cache_mutex_);
+    const uint32_t slot = cache_.room() > kSweepsRoom ? PageFor(page.asid, page.page, page.code) : 0;
+    if (!slot) return;
+    auto rest = cache_.LiftRest(slot, page.code);
+    more = rest.ok() && *rest;
+    Publish(slot);
+    TakeStats();
+  }
 }
 
 // Keeps some of the cache free: nothing is evicted for a walk that waits, so what it needs must fit.
 void LiftService::MakeRoom() {
-  ++since_eviction_;
-  if (slots_.size() < kKeepsRoom || (cache_.room() >= kFreeShare && !lines_full_) || since_eviction_ < kBetweenEvictions) return;
+  {
+    PriorityMutexLock lock(cache_mutex_);
+    ++since_eviction_;
+    if (slots_.size() < kKeepsRoom || (cache_.room() >= kFreeShare && !lines_full_) || since_eviction_ < kBetweenEvictions) return;
+  }
   Evict();
 }
 
@@ -269,8 +296,19 @@ void LiftService::LiftCode(const brink_miss& miss, bool lifted, std::vector<walk
     ++stats_.no_code;
     return;
   }
-  std::span<const uint8_t> code(miss.code, std::min<size_t>(miss.code_len, sizeof miss.code));
-  bool fresh = LiftAt(miss.asid, miss.address, code, Reason::kMissed, lifted ? nullptr : &ways);
+  const PageCode page{miss.asid, PageOf(miss.address), CodeOf(miss)};
+  std::vector<uint16_t> starts;
+  if (lifted) {
+    for (const walk::WayOut& way : ways) {
+      if (WithinPage(way)) starts.push_back(static_cast<uint16_t>(way.offset));
+    }
+    std::erase_if(ways, WithinPage);
+  } else {
+    starts.push_back(OffsetOf(miss.address));
+  }
+  const bool fresh = LiftAll(page, std::move(starts), &ways) > 0;
+  LiftBeside(page);
+  MakeRoom();
   if (!fresh && !lifted) {
     MutexLock lock(mutex_);
     ++stats_.shared;
@@ -296,15 +334,16 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
       if (waiting.size() < kMaxAhead) waiting.push_back(to);
     }
   };
-  add(miss.address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}, ways);
+  add(PageOf(miss.address), ways);
   uint8_t code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
   for (size_t done = 0; done < most && !waiting.empty();) {
-    uint64_t address = waiting.front(), page = address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1};
+    uint64_t address = waiting.front(), page = PageOf(address);
     waiting.pop_front();
     if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
     bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
     ways.clear();
-    if (!LiftAt(miss.asid, address, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}, Reason::kAhead, &ways)) continue;
+    const PageCode there{miss.asid, page, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}};
+    if (LiftAll(there, {OffsetOf(address)}, &ways) == 0) continue;
     ++done;
     ++lifted;
     add(page, ways);
@@ -317,25 +356,31 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
 // last: the walker recovers from a wrong guess at the next line.
 void LiftService::Publish(uint32_t slot) {
   Page& known = slots_[slot];
+  uint64_t hashes[kLinesPerPage];
+  uint32_t lines[kLinesPerPage];
+  size_t count = 0;
   for (uint32_t line = 0; line < kLinesPerPage; ++line) {
     if (known.lines >> line & 1) continue;
     const std::span<const uint8_t> code = cache_.LineCode(slot, line);
     if (code.empty()) continue;
-    uint64_t hash = LineHash(code.data(), line);
-    if (!tables_.PutLine(hash, slot)) {
-      lines_full_ = true;
-      MutexLock lock(mutex_);
-      ++stats_.cache_full;
-      return;
-    }
-    line_owner_[hash] = slot;
-    known.lines |= uint64_t{1} << line;
+    hashes[count] = LineHash(code.data(), line);
+    lines[count++] = line;
   }
+  if (count == 0) return;
+  const size_t stored = tables_.PutLines({hashes, count}, slot);
+  for (size_t i = 0; i < stored; ++i) {
+    line_owner_[hashes[i]] = slot;
+    known.lines |= uint64_t{1} << lines[i];
+  }
+  if (stored == count) return;
+  lines_full_ = true;
+  MutexLock lock(mutex_);
+  ++stats_.cache_full;
 }
 
 // Frees a quarter of the pages in one batch: unlink all, one grace period, then reuse. The oldest go, but those that
 // walks used since the last time get a second chance.
-void LiftService::Evict() {
+size_t LiftService::UnlinkOldest() {
   size_t count = std::max<size_t>(1, age_.size() / 4);
   std::vector<uint32_t> victims;
   for (size_t spared = 0, most = age_.size(); count > 0 && !age_.empty();) {
@@ -363,10 +408,22 @@ void LiftService::Evict() {
   cache_.Unlink(victims);
   lines_full_ = false;
   since_eviction_ = 0;
+  return victims.size();
+}
+
+void LiftService::Evict() {
+  size_t gone;
+  {
+    PriorityMutexLock lock(cache_mutex_);
+    gone = UnlinkOldest();
+  }
   // Else what was unlinked waits for the next batch.
-  if (tables_.WaitForWalks()) cache_.Reclaim();
+  if (tables_.WaitForWalks()) {
+    PriorityMutexLock lock(cache_mutex_);
+    cache_.Reclaim();
+  }
   MutexLock lock(mutex_);
-  stats_.evicted += victims.size();
+  stats_.evicted += gone;
 }
 
 LiftStats LiftService::stats() const {

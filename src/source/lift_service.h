@@ -35,8 +35,8 @@ namespace brink {
 class WalkTables {
  public:
   virtual ~WalkTables() = default;
-  // False when the map is full.
-  virtual bool PutLine(uint64_t hash, uint32_t slot) = 0;
+  // How many were stored, from the front: fewer than all when the map is full.
+  virtual size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) = 0;
   virtual void RemoveLine(uint64_t hash) = 0;
   virtual bool PutProcess(uint64_t asid, const brink_walk_proc& proc) = 0;
   virtual void RemoveProcess(uint64_t asid) = 0;
@@ -118,27 +118,34 @@ class LiftService {
   void Loop();
   void Vet(const brink_miss& miss);
   void LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways);
-  enum class Reason {
-    kMissed,   // a walk ended there: the whole page
-    kWaiting,  // a walk waits: what follows in the page, if there is room
-    kAhead,    // what follows in the page
+  // A page's code as it came with a miss: the address of its first byte, its bytes and those behind them.
+  struct PageCode {
+    uint64_t asid, page;
+    std::span<const uint8_t> code;
   };
-  // Lifts at `address` with the page's bytes; the ways out of what is new go into `ways`. False: nothing was new.
-  bool LiftAt(uint64_t asid, uint64_t address, std::span<const uint8_t> code, Reason reason, std::vector<walk::WayOut>* ways)
-      ABSL_LOCKS_EXCLUDED(cache_mutex_);
+  // Lifts at `offset`, at most so much that a walk that waits can be served in between; what it leads to goes into
+  // `ways`. Number of new instructions. ResourceExhausted: no room; FailedPrecondition: the page has other bytes.
+  StatusOr<uint32_t> LiftPart(const PageCode& page, uint16_t offset, bool may_evict, std::vector<walk::WayOut>* ways) ABSL_LOCKS_EXCLUDED(cache_mutex_);
+  // Lifts at `starts` whatever follows within the page. The ways out of what is new go into `ways`.
+  uint32_t LiftAll(const PageCode& page, std::vector<uint16_t> starts, std::vector<walk::WayOut>* ways) ABSL_LOCKS_EXCLUDED(cache_mutex_);
+  // Where one walk came through, others come through the functions beside: all of the page, while there is room.
+  void LiftBeside(const PageCode& page) ABSL_LOCKS_EXCLUDED(cache_mutex_);
   // Follows ways out through the process's memory while it lives: what a walk needs next is lifted before it misses.
   void LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most);
-  uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code, bool may_evict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   void Publish(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
-  void Evict() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
-  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  void TakeStats() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nobody waits for the grace period: on the service's thread only.
+  void Evict() ABSL_LOCKS_EXCLUDED(cache_mutex_);
+  size_t UnlinkOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
+  void MakeRoom() ABSL_LOCKS_EXCLUDED(cache_mutex_);
   double Room() ABSL_LOCKS_EXCLUDED(cache_mutex_);
 
   WalkTables& tables_;
   const LiftServiceOptions options_;
   SegmentScanner scanner_;
 
-  // Held for one page at a time, so that a walk that waits is served between two others.
+  // Held for a part of a page at a time, so that a walk that waits is served between two others.
   PriorityMutex cache_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::span<brink_walk_page> pages_;
   walk::CodeCache cache_ ABSL_GUARDED_BY(cache_mutex_);

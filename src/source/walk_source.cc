@@ -78,9 +78,17 @@ class WalkSource::Maps : public WalkTables {
     return flights ? flights_.Map(flights, "the walks under way") : OkStatus();
   }
 
-  bool PutLine(uint64_t hash, uint32_t slot) override {
-    brink_walk_xlat entry{.slot = slot, .reserved = 0};
-    return bpf_map_update_elem(lines_fd_, &hash, &entry, BPF_ANY) == 0;
+  size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
+    brink_walk_xlat entries[BRINK_WALK_PAGE_LINES];
+    std::fill(std::begin(entries), std::end(entries), brink_walk_xlat{.slot = slot, .reserved = 0});
+    uint32_t stored = static_cast<uint32_t>(std::min<size_t>(hashes.size(), BRINK_WALK_PAGE_LINES));
+    LIBBPF_OPTS(bpf_map_batch_opts, options);
+    if (stored > 1 && bpf_map_update_batch(lines_fd_, hashes.data(), entries, &stored, &options) == 0) return hashes.size();
+    // One by one: whatever a kernel's batches do when a map is full.
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      if (bpf_map_update_elem(lines_fd_, &hashes[i], &entries[0], BPF_ANY)) return i;
+    }
+    return hashes.size();
   }
   void RemoveLine(uint64_t hash) override { bpf_map_delete_elem(lines_fd_, &hash); }
   bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override { return bpf_map_update_elem(processes_fd_, &asid, &proc, BPF_ANY) == 0; }

@@ -20,6 +20,7 @@ void Publish(T* field, T value) {
 }
 
 constexpr size_t kLongestInstruction = 15;
+constexpr int64_t kSweepPart = 512;  // bytes: some 130 instructions, 30 us
 
 }  // namespace
 
@@ -136,23 +137,31 @@ std::span<const uint8_t> CodeCache::Usable(uint32_t slot, std::span<const uint8_
   return code.first(same ? BRINK_WALK_PAGE_SIZE + kLongestInstruction : BRINK_WALK_PAGE_SIZE);
 }
 
-StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out) {
+StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out,
+                                   size_t most) {
   if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE || code.size() < BRINK_WALK_PAGE_SIZE) {
     return InvalidArgument("no such code page");
   }
   const std::span<const uint8_t> usable = Usable(slot, code);
-  std::vector<Insn> lifted = lifter_.Page(usable, offset, slots_[slot].done);
-  if (ways_out) CollectWaysOut(lifted, ways_out);
+  std::vector<uint16_t> left;
+  std::vector<Insn> lifted = lifter_.Page(usable, offset, slots_[slot].done, most, &left);
+  if (ways_out) {
+    CollectWaysOut(lifted, ways_out);
+    for (uint16_t within : left) ways_out->push_back({.offset = within});
+  }
   return Place(slot, usable, std::move(lifted));
 }
 
-StatusOr<uint32_t> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code) {
+StatusOr<bool> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code) {
   if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || code.size() < BRINK_WALK_PAGE_SIZE) return InvalidArgument("no such code page");
   Slot& s = slots_[slot];
-  if (s.swept) return 0u;
-  s.swept = true;
+  if (s.swept.at >= BRINK_WALK_PAGE_SIZE) return false;
   const std::span<const uint8_t> usable = Usable(slot, code);
-  return Place(slot, usable, lifter_.Sweep(usable, s.done));
+  const int64_t to = (s.swept.at / kSweepPart + 1) * kSweepPart;
+  std::vector<Insn> lifted = lifter_.Sweep(usable, s.done, &s.swept, to);
+  const bool more = s.swept.at < BRINK_WALK_PAGE_SIZE;
+  RETURN_IF_ERROR(Place(slot, usable, std::move(lifted)).status());
+  return more;
 }
 
 Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,

@@ -62,11 +62,14 @@ class CodeCache {
   // Lifts what is reachable from `offset` within the page; `code` as it was added. Number of new instructions (0: nothing
   // to lift there, as a breakpoint or an instruction that leaves the known bytes; or a line that was lifted already has
   // other bytes). ResourceExhausted when the micro-ops do not fit: the page then keeps what it had.
-  // `ways_out`, where given, gets the ways that lead out of the page: see WayOut.
-  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out = nullptr);
+  // `ways_out`, where given, gets the ways that lead out of the page (see WayOut), and with `most` instructions those
+  // within it that were not followed any more.
+  StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out = nullptr,
+                          size_t most = SIZE_MAX);
   bool IsLifted(uint32_t slot, uint16_t offset) const;
-  // Lifts what else looks like code on the page, once: for a page that walks were seen in. Errors as Lift.
-  StatusOr<uint32_t> LiftRest(uint32_t slot, std::span<const uint8_t> code);
+  // Lifts what else looks like code on the page, once: for a page that walks were seen in. A part of it a call, so that
+  // others come in between. False: that was the last part. Errors as Lift.
+  StatusOr<bool> LiftRest(uint32_t slot, std::span<const uint8_t> code);
   // The bytes of a line that has lifted instructions; empty for another.
   std::span<const uint8_t> LineCode(uint32_t slot, uint32_t line) const;
 
@@ -98,7 +101,7 @@ class CodeCache {
     uint64_t content[2] = {};
     std::vector<Chunk> chunks;
     std::vector<bool> done;
-    bool swept = false;
+    Lifter::SweepState swept;
     std::vector<Link> incoming;  // edges of other pages' micro-ops that lead here
   };
   // A block that is filled but not yet to be found, and what is to lead to it.

@@ -60,13 +60,15 @@ std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
   return insn;
 }
 
-std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done) const {
+std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done, size_t most,
+                               std::vector<uint16_t>* left) const {
   std::vector<Insn> lifted;
   std::vector<int64_t> pending = {offset};
   const auto inside = [&](int64_t at) { return at >= 0 && at < BRINK_WALK_PAGE_SIZE && at < static_cast<int64_t>(code.size()); };
-  while (!pending.empty()) {
-    const int64_t at = pending.back();
-    pending.pop_back();
+  // First come, first lifted: what is near to `offset` comes first on every way.
+  size_t next = 0;
+  for (; next < pending.size() && lifted.size() < most; ++next) {
+    const int64_t at = pending[next];
     if (!inside(at) || done[at]) continue;
     std::optional<Insn> insn = One(code.subspan(at));
     if (!insn) continue;
@@ -79,6 +81,9 @@ std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, s
     if (insn->falls_through) pending.push_back(insn->end());
     lifted.push_back(*insn);
   }
+  for (; left && next < pending.size(); ++next) {
+    if (inside(pending[next]) && !done[pending[next]]) left->push_back(static_cast<uint16_t>(pending[next]));
+  }
   return lifted;
 }
 
@@ -90,24 +95,24 @@ bool IsPadding(const Insn& insn) {
 
 }  // namespace
 
-std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>& done) const {
+std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>& done, SweepState* state, int64_t to) const {
   // A stream of wrong decoding falls into step with the right one within a few instructions.
   constexpr int64_t kUncertain = 16;
   std::vector<Insn> lifted;
   const int64_t end = std::min<int64_t>(BRINK_WALK_PAGE_SIZE, static_cast<int64_t>(code.size()));
-  bool in_step = false;
-  for (int64_t at = 0; at < end;) {
+  int64_t at = state->at;
+  while (at < std::min(end, to)) {
     if (code[at] == 0 && at + 1 < end && code[at + 1] == 0) {
       at += 2;
       continue;
     }
     std::optional<Insn> insn = One(code.subspan(at));
-    in_step |= done[at];
+    state->in_step |= done[at];
     if (!insn) {
       ++at;
       continue;
     }
-    if (!done[at] && !IsPadding(*insn) && (in_step || at >= kUncertain)) {
+    if (!done[at] && !IsPadding(*insn) && (state->in_step || at >= kUncertain)) {
       insn->offset = static_cast<uint16_t>(at);
       if (insn->target != Insn::kNoTarget) insn->target += at;
       done[at] = true;
@@ -115,6 +120,7 @@ std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>
     }
     at += insn->uop.len;
   }
+  state->at = at;
   return lifted;
 }
 

@@ -49,11 +49,18 @@ class Lifter {
   // All instructions reachable from `offset` without leaving the page and not in `done` (one entry an offset of the
   // page, true = lifted already; updated). `code` is the page, with or without the head of the following page; without
   // it an instruction that crosses the end is left out. Calls are followed on both sides.
-  std::vector<Insn> Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done) const;
+  // At most `most` of them, the nearest first; where more were to come goes into `left`, if given.
+  std::vector<Insn> Page(std::span<const uint8_t> code, uint16_t offset, std::vector<bool>& done, size_t most = SIZE_MAX,
+                         std::vector<uint16_t>* left = nullptr) const;
 
+  // How far a sweep of a page has come.
+  struct SweepState {
+    int64_t at = 0;
+    bool in_step = false;  // has met an instruction that is known to be one
+  };
   // The rest of the page: what looks like code between the instructions that are `done` (updated). A guess, which costs
-  // room and nothing else: what is no code is never entered.
-  std::vector<Insn> Sweep(std::span<const uint8_t> code, std::vector<bool>& done) const;
+  // room and nothing else: what is no code is never entered. Goes on from `state` to the first place at or behind `to`.
+  std::vector<Insn> Sweep(std::span<const uint8_t> code, std::vector<bool>& done, SweepState* state, int64_t to) const;
 
  private:
   struct Impl;

@@ -16,9 +16,9 @@ constexpr uint64_t kCode = 0x400000;
 
 class Tables : public WalkTables {
  public:
-  bool PutLine(uint64_t hash, uint32_t slot) override {
-    lines[hash] = slot;
-    return true;
+  size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
+    for (uint64_t hash : hashes) lines[hash] = slot;
+    return hashes.size();
   }
   void RemoveLine(uint64_t hash) override { lines.erase(hash); }
   bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override {
