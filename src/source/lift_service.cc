@@ -1,6 +1,7 @@
 #include "source/lift_service.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cstring>
 #include <ctime>
 
@@ -109,26 +110,32 @@ void LiftService::LiftNow(std::span<const std::byte> record) {
 
 bool LiftService::LiftPage(uint64_t object, std::span<const uint8_t> code, std::span<const uint64_t> addresses) {
   if (code.size() < BRINK_WALK_PAGE_SIZE || addresses.empty()) return true;
-  uint64_t lifted = 0;
-  bool room = true;
-  {
+  // Locked for one piece at a time. Nothing is taken while the cache is nearly full; a page that was given up in
+  // between is taken in anew.
+  auto each = [&](auto work) {
     PriorityMutexLock lock(cache_mutex_);
     const uint32_t slot = cache_.room() > kFreeShare ? PageFor(object, addresses[0], code) : 0;
-    room = slot != 0;
-    for (uint64_t address : addresses) {
-      if (!room) break;
-      auto added = cache_.Lift(slot, static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)), code);
-      room = added.ok();
-      lifted += added.ok() && *added > 0;
-    }
-    // What tables of jumps lead to has no name.
-    for (bool more = true; room && more;) {
-      auto rest = cache_.LiftRest(slot, code);
-      room = rest.ok();
-      more = room && *rest;
-    }
+    const bool done = slot && work(slot);
     if (slot) Publish(slot);
     TakeStats();
+    return done;
+  };
+  uint64_t lifted = 0;
+  bool room = true, more = true;
+  for (size_t i = 0; room && i < addresses.size(); ++i) {
+    room = each([&](uint32_t slot) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      auto added = cache_.Lift(slot, OffsetOf(addresses[i]), code);
+      lifted += added.ok() && *added > 0;
+      return added.ok();
+    });
+  }
+  // What tables of jumps lead to has no name.
+  while (room && more) {
+    room = each([&](uint32_t slot) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      auto rest = cache_.LiftRest(slot, code);
+      more = rest.ok() && *rest;
+      return rest.ok();
+    });
   }
   MutexLock lock(mutex_);
   stats_.ahead += lifted;
@@ -243,13 +250,17 @@ StatusOr<uint32_t> LiftService::LiftPart(const PageCode& page, uint16_t offset, 
 uint32_t LiftService::LiftAll(const PageCode& page, std::vector<uint16_t> starts, std::vector<walk::WayOut>* ways) {
   uint32_t lifted = 0;
   std::vector<walk::WayOut> found;
+  std::bitset<BRINK_WALK_PAGE_SIZE> started;  // each once: the page may be given up meanwhile, and begin anew
   for (size_t next = 0; next < starts.size(); ++next) {
+    if (started[starts[next]]) continue;
+    started.set(starts[next]);
     found.clear();
     const auto part = LiftPart(page, starts[next], true, &found);
     if (!part.ok()) {
       MutexLock lock(mutex_);
       ++stats_.cache_full;
-      break;
+      if (absl::IsResourceExhausted(part.status())) break;
+      continue;
     }
     lifted += *part;
     for (const walk::WayOut& way : found) {
@@ -308,12 +319,12 @@ void LiftService::LiftCode(const brink_miss& miss, bool lifted, std::vector<walk
   }
   const bool fresh = LiftAll(page, std::move(starts), &ways) > 0;
   LiftBeside(page);
-  MakeRoom();
   if (!fresh && !lifted) {
     MutexLock lock(mutex_);
     ++stats_.shared;
     return;
   }
+  MakeRoom();
   // A cache that fills up is for what walks really reach.
   double room = Room();
   size_t ahead = room > 0.5 ? options_.ahead_pages : room > 0.25 ? options_.ahead_pages / 8 : 0;

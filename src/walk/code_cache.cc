@@ -145,11 +145,10 @@ StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<con
   const std::span<const uint8_t> usable = Usable(slot, code);
   std::vector<uint16_t> left;
   std::vector<Insn> lifted = lifter_.Page(usable, offset, slots_[slot].done, most, &left);
-  if (ways_out) {
-    CollectWaysOut(lifted, ways_out);
-    for (uint16_t within : left) ways_out->push_back({.offset = within});
-  }
-  return Place(slot, usable, std::move(lifted));
+  if (ways_out) CollectWaysOut(lifted, ways_out);
+  auto placed = Place(slot, usable, std::move(lifted), &left);
+  for (size_t i = 0; ways_out && i < left.size(); ++i) ways_out->push_back({.offset = left[i]});
+  return placed;
 }
 
 StatusOr<bool> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code) {
@@ -200,7 +199,7 @@ Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_
 }
 
 // Gives instructions of a page micro-ops and makes them findable.
-StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted) {
+StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted, std::vector<uint16_t>* unplaced) {
   if (lifted.empty()) return 0u;
   std::sort(lifted.begin(), lifted.end(), [](const Insn& a, const Insn& b) { return a.offset < b.offset; });
   std::vector<uint32_t> placed;
@@ -221,7 +220,10 @@ StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code
     if (fits.ok() && crosses && !followed && line + 1 < BRINK_WALK_PAGE_LINES) fits = PlaceLine(slot, line + 1, bytes(line + 1), {}, &fresh, &placed);
   }
   // What has no place is not lifted; edges to it go through the translation and end as a miss.
-  for (size_t i = placed.size(); i < lifted.size(); ++i) slots_[slot].done[lifted[i].offset] = false;
+  for (size_t i = placed.size(); i < lifted.size(); ++i) {
+    slots_[slot].done[lifted[i].offset] = false;
+    if (unplaced) unplaced->push_back(lifted[i].offset);
+  }
   lifted.resize(placed.size());
   for (const Fresh& block : fresh) Publish(block.from, block.at);
   for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i], lifted[i]);

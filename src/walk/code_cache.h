@@ -63,7 +63,7 @@ class CodeCache {
   // to lift there, as a breakpoint or an instruction that leaves the known bytes; or a line that was lifted already has
   // other bytes). ResourceExhausted when the micro-ops do not fit: the page then keeps what it had.
   // `ways_out`, where given, gets the ways that lead out of the page (see WayOut), and with `most` instructions those
-  // within it that were not followed any more.
+  // within it that were not followed any more, or found no room.
   StatusOr<uint32_t> Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out = nullptr,
                           size_t most = SIZE_MAX);
   bool IsLifted(uint32_t slot, uint16_t offset) const;
@@ -120,7 +120,8 @@ class CodeCache {
   // room; FailedPrecondition: the line has other bytes or too many blocks already. What came to `placed` stays.
   Status PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,
                  std::vector<uint32_t>* placed);
-  StatusOr<uint32_t> Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted);
+  // What finds no room goes into `unplaced`, if given.
+  StatusOr<uint32_t> Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted, std::vector<uint16_t>* unplaced = nullptr);
   void Connect(uint32_t slot, uint32_t uop, const Insn& insn);
   void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
   void Settle(uint32_t slot, uint16_t offset, uint32_t index);
