@@ -21,11 +21,13 @@ class Channel {
   std::optional<std::string> Next(std::string_view end);
   bool too_long() const { return in_.size() > most_in_; }
 
-  // False: there is no room, and nothing was taken. `must`: taken all the same (answers; they are few).
+  // False: there is no room, and nothing was taken. `must`: taken all the same (answers; who asks is to look at unsent() first).
   bool Send(std::string_view text, bool must);
   // Writes as much as the peer takes. False: it is gone.
   bool Flush();
   bool wants_out() const { return sent_ < out_.size(); }
+  size_t unsent() const { return out_.size() - sent_; }
+  bool has_line() const { return in_.find('\n') != std::string::npos; }
   void CloseWhenSent() { closing_ = true; }
   bool done() const { return closing_ && !wants_out(); }
 

@@ -14,10 +14,14 @@
 namespace brink::agent {
 namespace {
 
+// What a client may leave unread before its next request waits.
+constexpr size_t kCrowded = 1u << 20;
 constexpr size_t kMostOut = 8u << 20, kMostHttp = 16, kMostHttpHead = 8192;
 constexpr uint64_t kHttpTimeNs = 5'000'000'000;
 
-short Wanted(const Channel& channel) { return static_cast<short>(POLLIN | (channel.wants_out() ? POLLOUT : 0)); }
+short Wanted(const Channel& channel, bool waits_for_room = false) {
+  return static_cast<short>((channel.unsent() < kCrowded ? POLLIN : 0) | (channel.wants_out() || waits_for_room ? POLLOUT : 0));
+}
 
 UniqueFd Accept(int fd) { return UniqueFd(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
 
@@ -36,7 +40,8 @@ void Connections::Watch(std::vector<pollfd>* fds) {
   watched_.clear();
   for (auto& [id, client] : clients_) {
     watched_.push_back(id);
-    fds->push_back({client.channel.fd(), Wanted(client.channel), 0});
+    // A request that had to wait is taken up once there is room to write: at once, where all has been read meanwhile.
+    fds->push_back({client.channel.fd(), Wanted(client.channel, client.channel.has_line()), 0});
   }
   watched_http_ = http_.size();
   for (HttpClient& client : http_) fds->push_back({client.channel.fd(), Wanted(client.channel), 0});
@@ -99,12 +104,13 @@ void Connections::ServeHttp(short events, HttpClient* http) {
 
 void Connections::ServeClient(uint64_t id, short events) {
   Client& client = clients_.at(id);
-  bool alive = true;
-  if (events & (POLLIN | POLLHUP | POLLERR)) alive = client.channel.Receive();
-  while (auto line = client.channel.Next("\n")) {
+  bool alive = client.channel.Flush();
+  if ((events & (POLLIN | POLLHUP | POLLERR)) && client.channel.unsent() < kCrowded) alive = client.channel.Receive() && alive;
+  std::optional<std::string> line;
+  while (client.channel.unsent() < kCrowded && (line = client.channel.Next("\n"))) {
     if (!Trim(*line).empty()) handlers_.request(id, *line);
   }
-  if (client.channel.too_long()) {
+  if (client.channel.unsent() < kCrowded && client.channel.too_long()) {
     client.channel.Send(ErrorLine(0, InvalidArgument("a request is one line of at most " + std::to_string(kMostRequestBytes) + " bytes")), true);
     client.channel.Flush();
     alive = false;

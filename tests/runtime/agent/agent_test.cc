@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -204,6 +206,41 @@ TEST_F(Agent, MistakesOfClientsAreExplainedAndHarmless) {
     sent += static_cast<size_t>(n);
   }
   EXPECT_TRUE(Eventually([&] { return agent.Ask({"status"})["clients"] == 1; }));
+}
+
+// Its requests wait instead of their answers filling the memory, and each is answered in the end.
+TEST_F(Agent, AClientThatDoesNotReadFillsNoMemory) {
+  BackgroundAgent agent(dir_.path(), kNoFlight);
+  ASSERT_TRUE(agent.ready()) << agent.text();
+  auto fd = agent::Connect(agent.socket());
+  ASSERT_TRUE(fd.ok());
+  auto resident_kib = [&] {
+    const std::string status = Slurp("/proc/" + std::to_string(agent.pid()) + "/status");
+    return std::stol(status.substr(status.find("VmRSS:") + 6));
+  };
+  const long before = resident_kib();
+  const std::string request = "{\"id\":1,\"verb\":\"status\"}\n";
+  std::string unsent;
+  size_t asked = 0;
+  // Until nothing moves for a second: then both sides wait.
+  for (pollfd wait = {fd->get(), POLLOUT, 0}; asked < 200'000 && poll(&wait, 1, 1000) > 0;) {
+    if (unsent.empty()) unsent = request, ++asked;
+    const ssize_t n = send(fd->get(), unsent.data(), unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ASSERT_TRUE(n > 0 || errno == EAGAIN);
+    if (n > 0) unsent.erase(0, static_cast<size_t>(n));
+  }
+  EXPECT_LT(asked, 200'000u) << "the client was never made to wait";
+  EXPECT_LT(resident_kib() - before, 8 << 10);
+  if (!unsent.empty() && unsent.size() == request.size()) --asked, unsent.clear();
+  size_t answered = 0, sent_rest = unsent.size();
+  char buffer[16384];
+  for (pollfd wait = {fd->get(), POLLIN, 0}; answered < asked + 1 && poll(&wait, 1, 20'000) > 0;) {
+    const ssize_t n = recv(fd->get(), buffer, sizeof(buffer), 0);
+    ASSERT_GT(n, 0);
+    answered += static_cast<size_t>(std::count(buffer, buffer + n, '\n'));
+    if (sent_rest && send(fd->get(), unsent.data() + unsent.size() - sent_rest, sent_rest, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) sent_rest = 0;
+  }
+  EXPECT_EQ(answered, asked + 1) << "and its greeting";
 }
 
 TEST_F(Agent, ManualTriggersFire) {
