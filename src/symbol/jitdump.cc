@@ -8,7 +8,7 @@
 namespace brink::symbol {
 namespace {
 
-constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxName = 4096, kMostCodes = 300'000, kMostLines = 2'000'000;
 enum : uint32_t { kLoad = 0, kMove = 1, kDebugInfo = 2, kClose = 3 };
 // V8 adds the size of the ELF header that `perf inject` will put before the code to the address of every line (WriteDebugInfo
 // in src/diagnostics/perf-jit.cc), other writers do not.
@@ -56,6 +56,7 @@ class Parser {
   void Record(uint32_t id, uint64_t time, size_t at, std::string_view body, bool cut) {
     elf::Cursor in(body, little_);
     if (cut && id != kLoad) return;
+    if ((id == kLoad || id == kMove) && dump_.codes.size() >= kMostCodes) return void(++dump_.damaged);
     if (id == kLoad) Load(in, time, at);
     else if (id == kMove) Move(in, time);
     else if (id == kDebugInfo) DebugInfo(in);
@@ -116,7 +117,7 @@ class Parser {
     uint64_t address = in.U64(), count = in.U64();
     std::vector<JitLine> lines;
     std::string_view previous;
-    for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    for (uint64_t i = 0; i < count && in.ok() && lines_ < kMostLines; ++i) {
       JitLine line;
       line.address = in.U64();
       line.line = in.U32();
@@ -129,6 +130,7 @@ class Parser {
       if (name.empty() || EscapeForTerminal(name) != name) continue;
       line.file = FileIndex(name);
       lines.push_back(line);
+      ++lines_;
     }
     if (in.ok()) pending_[address] = std::move(lines);
   }
@@ -141,7 +143,7 @@ class Parser {
 
   std::string_view bytes_;
   bool little_ = true;
-  size_t moved_names_ = 0;
+  size_t moved_names_ = 0, lines_ = 0;
   JitDump dump_;
   absl::flat_hash_map<uint64_t, std::vector<JitLine>> pending_;
   absl::flat_hash_map<uint64_t, size_t> by_index_;

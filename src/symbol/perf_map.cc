@@ -9,7 +9,7 @@
 namespace brink::symbol {
 namespace {
 
-constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxName = 4096, kMostLines = 500'000;
 
 // Takes a hexadecimal number (with or without 0x) and the blanks behind it off the front of `text`.
 bool TakeHex(std::string_view& text, uint64_t* value) {
@@ -27,6 +27,9 @@ bool TakeHex(std::string_view& text, uint64_t* value) {
 PerfMap ParsePerfMap(std::string_view text) {
   PerfMap map;
   std::vector<JitSymbol> symbols;
+  // Anyone writes such a file: more lines than code that one process keeps would only take our memory.
+  const size_t lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  for (size_t skip = lines > kMostLines ? lines - kMostLines : 0; skip > 0; --skip, ++map.damaged) text.remove_prefix(text.find('\n') + 1);
   while (!text.empty()) {
     size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);

@@ -12,6 +12,7 @@ struct JitSymbol {
   uint64_t start = 0;
   uint64_t size = 0;
   std::string name;
+  uint32_t code = 0;  // 1 + index of a jitdump's code; 0: of no jitdump
 };
 
 struct PerfMap {
@@ -19,7 +20,7 @@ struct PerfMap {
   uint64_t damaged = 0;            // lines that made no sense
 };
 
-// Lines may be cut short at the end (the writer is still running). Names are kept up to 4 KiB.
+// Lines may be cut short at the end (the writer is still running). Names are kept up to 4 KiB, of lines the last half million.
 PerfMap ParsePerfMap(std::string_view text);
 
 // Makes `symbols`, given in the order in which code was written, sorted and disjoint: the last one wins.

@@ -2,6 +2,8 @@
 
 #include <elf.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "symbol/demangle.h"
 #include "symbol/jit_source.h"
@@ -28,6 +30,7 @@ void Symbolizer::ForgetJitCode() {
   for (ObjectId id = 0; id < loaded_.size(); ++id) {
     if (loaded_[id] && objects_[id].kind == ObjectKind::kJit) loaded_[id].reset();
   }
+  jit_bytes_left_ = kMostJitBytes;
 }
 
 bool Symbolizer::IsRunningKernel(const Object& object) {
@@ -131,9 +134,12 @@ void Symbolizer::LoadElf(const Object& object, Loaded& loaded) {
 void Symbolizer::LoadJit(const Object& object, Loaded& loaded) {
   auto dump = jitdumps_.find(object.pid);
   loaded.jit = ReadJitCodes({.pid = object.pid, .map_dir = options_.map_dir, .proc = options_.locate.proc,
-                             .jitdump = dump == jitdumps_.end() ? "" : dump->second});
+                             .jitdump = dump == jitdumps_.end() ? "" : dump->second, .most_bytes = std::min(jit_bytes_left_, kMostJitBytesEach)});
   std::vector<FunctionEntry> entries;
-  for (const JitSymbol& symbol : loaded.jit.symbols) entries.push_back({symbol.start, symbol.start + symbol.size, symbol.name, NameOrigin::kJit});
+  entries.reserve(loaded.jit.symbols.size());
+  for (JitSymbol& symbol : loaded.jit.symbols) entries.push_back({symbol.start, symbol.start + symbol.size, std::move(symbol.name), NameOrigin::kJit});
+  constexpr size_t kSymbolBytes = 128;
+  jit_bytes_left_ -= std::min(jit_bytes_left_, loaded.jit.dump_bytes.size() + kSymbolBytes * loaded.jit.symbols.size());
   loaded.table = FunctionTable::FromEntries(std::move(entries));
   loaded.reason = loaded.table.empty() ? Unresolved::kNoJitMap : Unresolved::kGap;
 }

@@ -4,7 +4,8 @@
   run.py BUILD [--minutes 30] [--rate 4] [--warm-up 5] [--out FILE] [brink record options...]
 
 Looks every ten seconds at brink's memory, descriptors, threads and the entries of its BPF maps. Fails (status 1) where,
-after the warm-up, resident memory grew by 5 % or more, descriptors or threads changed, maps grew, or the books do not
+after the warm-up, its memory (resident: heap, buffers, rings, BPF maps; not the pages of program and library files, which
+the kernel takes away and gives back as it likes) or its heap and buffers alone grew by 5 % or more, descriptors or threads changed, maps grew, or the books do not
 balance: sent = written + lost. Writes a curve as a table of Markdown.
 """
 import argparse
@@ -85,6 +86,19 @@ def status_of(pid):
     return {key: int(value) for key, value in re.findall(r"^(VmRSS|RssAnon|RssFile|RssShmem|Threads):\s+(\d+)", text, re.M)}
 
 
+def resident(pid):
+    """KiB resident of the process's own memory, and of pages of files."""
+    own = files = 0
+    mapped = False
+    for line in open(f"/proc/{pid}/smaps", encoding="utf-8"):
+        if "-" in line.split(" ", 1)[0]:
+            mapped = line.rstrip().partition("/")[1] == "/" and " r" in line and "w" not in line.split()[1]
+        elif line.startswith("Rss:"):
+            size = int(line.split()[1])
+            own, files = (own, files + size) if mapped else (own + size, files)
+    return own, files
+
+
 def cpu_seconds(pid):
     fields = open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -140,7 +154,8 @@ def soak(args, options, brink, work):
             break
         maps = maps_of(run.pid)
         status = status_of(run.pid)
-        rows.append({"minutes": (time.monotonic() - begin) / 60, "rss": status["VmRSS"], "anon": status["RssAnon"], "threads": status["Threads"],
+        own, files = resident(run.pid)
+        rows.append({"minutes": (time.monotonic() - begin) / 60, "own": own, "files": files, "anon": status["RssAnon"], "threads": status["Threads"],
                      "fds": len(os.listdir(f"/proc/{run.pid}/fd")), "maps": sum(entries(*pair) for pair in maps.items()), "cpu": cpu_seconds(run.pid)})
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=120)
@@ -156,9 +171,10 @@ def judge(args, rows, status, err, report, node):
     after = [row for row in rows if row["minutes"] >= args.warm_up]
     quarter = max(1, len(after) // 4)
     first, last = after[:quarter], after[-quarter:]
-    growth = {key: median(last, key) / max(1, median(first, key)) - 1 for key in ("rss", "anon", "maps")}
-    if growth["rss"] >= 0.05:
-        problems.append(f"resident memory grew by {100 * growth['rss']:.1f} %")
+    growth = {key: median(last, key) / max(1, median(first, key)) - 1 for key in ("own", "anon", "maps")}
+    for key, what in (("own", "memory"), ("anon", "heap and buffers")):
+        if growth[key] >= 0.05:
+            problems.append(f"{what} grew by {100 * growth[key]:.1f} %")
     for key in ("fds", "threads"):  # a look may meet one file of /proc open
         if median(first, key) != median(last, key) or max(row[key] for row in after) > median(first, key) + 2:
             problems.append(f"{key} changed: {sorted({row[key] for row in after})}")
@@ -173,11 +189,11 @@ def judge(args, rows, status, err, report, node):
     lines = [f"{rows[-1]['minutes']:.0f} minutes at {args.rate:g} turns a second (an exec, a fork and a dlopen each){' beside node' if node else ''}: "
              f"{report['samples_sent']} samples sent, {report['samples_written']} written, {report['samples_lost']} lost, {report['side_band_records']} side-band records, "
              f"{report['own_cpu_ns'] / 1e9:.1f} s of brink's CPU time; "
-             f"after {args.warm_up:g} minutes resident memory {100 * growth['rss']:+.1f} %, map entries {100 * growth['maps']:+.1f} %.", "",
-             "| minute | resident MiB | of it anonymous | descriptors | threads | map entries | CPU s |", "|---|---|---|---|---|---|---|"]
+             f"after {args.warm_up:g} minutes memory {100 * growth['own']:+.1f} %, heap and buffers {100 * growth['anon']:+.1f} %, map entries {100 * growth['maps']:+.1f} %.", "",
+             "| minute | own memory, MiB | of it heap and buffers | file pages | descriptors | threads | map entries | CPU s |", "|---|---|---|---|---|---|---|---|"]
     step = max(1, len(rows) // 15)
     for row in rows[step - 1::step]:
-        lines.append(f"| {row['minutes']:.0f} | {row['rss'] / 1024:.1f} | {row['anon'] / 1024:.1f} | {row['fds']} | {row['threads']} | {row['maps']} | {row['cpu']:.1f} |")
+        lines.append(f"| {row['minutes']:.0f} | {row['own'] / 1024:.1f} | {row['anon'] / 1024:.1f} | {row['files'] / 1024:.1f} | {row['fds']} | {row['threads']} | {row['maps']} | {row['cpu']:.1f} |")
     text = "\n".join(lines) + "\n"
     print(text)
     if args.out:

@@ -11,6 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto dump = symbol::ParseJitDump(codes.dump_bytes);
   if (!dump.ok()) return 0;
   codes.dump = *std::move(dump);
+  codes.Place({});
   for (const symbol::JitCode& code : codes.dump.codes) {
     (void)codes.CodeAt(code.address, 64);
     (void)codes.CodeAt(code.address + code.size - 1, ~uint64_t{0});
