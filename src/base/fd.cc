@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/output_file.h"
+#include "base/regular_file.h"
 
 namespace brink {
 namespace {
@@ -28,13 +29,16 @@ void UniqueFd::Reset(int fd) {
   fd_ = fd;
 }
 
+StatusOr<UniqueFd> AskForeignOpener(const std::string& path) {
+  if (!Foreign() || !IsForeign(path, O_RDONLY)) return ErrnoError(EACCES, path);
+  return Foreign()(path);
+}
+
 StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, int mode) {
-  const bool creates = (flags & O_CREAT) != 0;
-  int fd = creates ? OpenOutput(path, flags, mode) : ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  if (flags & O_CREAT) return OpenOutput(path, flags, mode);
+  int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (fd >= 0) return UniqueFd(fd);
   int error = errno;
-  if (creates && error == ELOOP) return ErrnoError(ELOOP, path + " leads through a link that another user made; name the file itself");
-  if (creates && error == EEXIST && (flags & O_EXCL) == 0) return ErrnoError(EEXIST, path + " was made by another user, in a folder that others may write to; remove it or name another");
   if ((error == EACCES || error == EPERM) && Foreign()) {
     if (IsForeign(path, flags)) return Foreign()(path);
     if ((flags & O_TMPFILE) == O_TMPFILE) return Foreign()(kScratchRequest + path);

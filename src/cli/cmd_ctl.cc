@@ -35,13 +35,21 @@ std::string StatusText(const ordered_json& status) {
                            FormatDuration(flight.value("span_ns", uint64_t{0})), FormatDuration(flight.value("window_ns", uint64_t{0})), FormatSize(flight.value("bytes", uint64_t{0})),
                            flight.value("dumps", uint64_t{0}), flight.value("lost", uint64_t{0}));
   } else {
-    out += "flight recorder: none " + EscapeForTerminal(status.value("flight_error", "")) + "\n";
+    out += "flight recorder: none " + status.value("flight_error", "") + "\n";
   }
   for (const ordered_json& job : status["jobs"]) {
     out += absl::StrFormat("job %-3d %-7s %-8s %s: %s captures, %s, for %s; brink %s %s\n", job.value("job", uint64_t{0}), job.value("kind", ""), job.value("state", ""), job.value("client", ""),
-                           Number(job, "captures"), FormatSize(job.value("bytes", uint64_t{0})), FormatDuration(job.value("age_ns", uint64_t{0})), job.value("kind", ""), EscapeForTerminal(job.value("options", "")));
-    if (job["ended"].is_string()) out += "        ended: " + EscapeForTerminal(job.value("ended", "")) + "\n";
+                           Number(job, "captures"), FormatSize(job.value("bytes", uint64_t{0})), FormatDuration(job.value("age_ns", uint64_t{0})), job.value("kind", ""), job.value("options", ""));
+    if (job["ended"].is_string()) out += "        ended: " + job.value("ended", "") + "\n";
   }
+  return out;
+}
+
+// Lines that hold names from anywhere.
+std::string Harmless(std::string_view text) {
+  std::string out;
+  for (std::string_view line : Split(text, '\n')) out += EscapeForTerminal(line) + "\n";
+  out.pop_back();
   return out;
 }
 
@@ -55,7 +63,7 @@ class CtlCommand : public Command {
     if (request.verb == Verb::kSnap) return Stream(*client, std::move(request));
     const Verb verb = request.verb;
     ASSIGN_OR_RETURN(ordered_json result, client->Ask(std::move(request)));
-    Print(json_ ? AsciiJson(result) + "\n" : Text(verb, result));
+    Print(json_ ? AsciiJson(result) + "\n" : Harmless(Text(verb, result)));
     return kDone;
   }
 
@@ -104,7 +112,7 @@ class CtlCommand : public Command {
     switch (verb) {
       case Verb::kStatus: return StatusText(result);
       case Verb::kStart: return "job " + Number(result, "job") + (file.empty() ? "" : ": " + file) + "\n";
-      case Verb::kStop: return "job " + Number(result, "job") + " ended: " + EscapeForTerminal(result.value("reason", "")) + (file.empty() ? "" : "; " + file) + "\n";
+      case Verb::kStop: return "job " + Number(result, "job") + " ended: " + result.value("reason", "") + (file.empty() ? "" : "; " + file) + "\n";
       case Verb::kDump: return file + ": " + Number(result, "samples") + " samples; next: brink report -i " + file + "\n";
       default: return "job " + Number(result, "job") + "\n";
     }
@@ -132,7 +140,7 @@ class CtlCommand : public Command {
       } else if (event.value("event", "") == "end") {
         const ordered_json& result = event["result"];
         const uint64_t dropped = result.value("dropped", uint64_t{0});
-        std::fprintf(stderr, "brink ctl: %s%s\n", result.value("reason", "").c_str(), dropped ? absl::StrFormat(", %d captures dropped", dropped).c_str() : "");
+        std::fprintf(stderr, "brink ctl: %s%s\n", EscapeForTerminal(result.value("reason", "")).c_str(), dropped ? absl::StrFormat(", %d captures dropped", dropped).c_str() : "");
         const ordered_json summary = result.value("summary", ordered_json());
         if (summary.is_null()) return kFailed;
         return dropped || summary.value("lost", uint64_t{0}) || summary.value("over_rate", uint64_t{0}) ? kIncomplete : kDone;

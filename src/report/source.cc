@@ -8,7 +8,8 @@ namespace {
 
 std::string ReadSource(const std::string& path) {
   auto fd = OpenRegular(path);
-  return fd.ok() ? ReadFile("/proc/self/fd/" + std::to_string(fd->get()), SourceFiles::kMaxSource).value_or("") : "";
+  std::string text = fd.ok() ? ReadFrom(fd->get(), 0, SourceFiles::kMaxSource + 1, path).value_or("") : "";
+  return text.size() <= SourceFiles::kMaxSource ? text : "";
 }
 
 }  // namespace

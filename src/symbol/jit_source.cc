@@ -32,16 +32,7 @@ StatusOr<std::string> ReadPart(const std::string& path, std::string_view status,
   if (fstat(fd.get(), &info) != 0) return ErrnoError(errno, path);
   if (!BelongsTo(info.st_uid, status)) return PermissionDenied(path + ": of another user than the process");
   const uint64_t size = static_cast<uint64_t>(info.st_size), from = end && size > most ? size - most : 0;
-  std::string text(std::min<uint64_t>(size - from, most), '\0');
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = pread(fd.get(), text.data() + done, text.size() - done, static_cast<off_t>(from + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, path);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  text.resize(done);
+  ASSIGN_OR_RETURN(std::string text, ReadFrom(fd.get(), from, most, path));
   if (from > 0) text.erase(0, text.find('\n') + 1);
   return text;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -185,14 +186,18 @@ class TargetProcess {
   pid_t pid_ = -1;
 };
 
-// Sends SIGTERM to what has written its pid into `control`, half a second after the file is there; never once it is gone.
+// Sends SIGTERM to what has written its pid into `control`, half a second after the file is there.
 class Terminator {
  public:
   Terminator(const Control* control, const std::string& file) {
     if (file.empty()) return;
     thread_ = std::jthread([control, file](std::stop_token stop) {
-      for (int since = 0; since < 50 && !stop.stop_requested(); since += access(file.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (!stop.stop_requested() && control->pid > 0) ::kill(control->pid, SIGTERM);
+      UniqueFd process;  // held: its pid may be another's once it has been waited for
+      for (int since = 0; since < 50 && !stop.stop_requested(); since += access(file.c_str(), F_OK) == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        if (!process.valid() && control->pid > 0) process.Reset(static_cast<int>(syscall(SYS_pidfd_open, control->pid.load(), 0)));
+      }
+      if (!stop.stop_requested() && process.valid()) syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0);
     });
   }
 

@@ -179,6 +179,7 @@ TEST_F(Live, TopShowsNamesThatDoNothing) {
 }
 
 TEST(Words, OfTheCommandLineAreToldHarmlessly) {
+  testing_support::TempDir dir;
   const std::string bad = std::string("/tmp/none") + kBad;
   const std::vector<std::vector<std::string>> commands = {
       {bad}, {"--" + bad}, {"report", "-i", bad}, {"report", "-t", bad}, {"report", "--where", bad}, {"script", "-i", bad}, {"script", "-F", bad},
@@ -190,14 +191,15 @@ TEST(Words, OfTheCommandLineAreToldHarmlessly) {
       {"cfi", "run", "--policy", bad, "--", "true"}, {"cfi", "run", "--calls", bad, "--", "true"}, {"cfi", "run", "--", bad}, {"cfi", "replay", bad}, {"cfi", "explain", bad},
       {"cfi", "learn", "-o", bad + "/x", "--", "true"}, {"cfi", bad}, {"latency", "-a", bad}, {"latency", bad}, {"latency", "report", bad}, {"latency", "watch", "-p", bad},
       {"latency", "--json=" + bad + "/x", "-l", "1", "-q"}, {"latency", "busy", "-D", bad}, {"filter", bad}, {"brbe", bad}, {"brbe", "explain", bad}, {"brbe", "decode", bad},
-      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--socket", "/dev/null/" + bad}, {"ctl", "--name", bad, "dump"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, {"version", bad},
+      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--dir", dir.File("files"), "--socket", "/dev/null/" + bad}, {"ctl", "--name", bad, "dump"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, {"version", bad},
       {"completions", bad}, {bad, "--help"}, {"man", bad}};
   for (const std::vector<std::string>& words : commands) {
     auto run = testing_support::RunBrink(words);
     std::string command;
     for (const std::string& word : words) command += EscapeForTerminal(word) + " ";
     EXPECT_FALSE(run.timed_out) << command;
-    EXPECT_LT(run.status, 128) << command;
+    EXPECT_TRUE(run.status > 0 && run.status < 128) << command << run.status;
+    EXPECT_NE(run.err, "") << command;
     EXPECT_EQ(Unsafe(run.out + run.err), "") << command;
     EXPECT_THAT("\n" + run.err, testing::Not(HasSubstr("\nbrink: all is well"))) << command;
   }
