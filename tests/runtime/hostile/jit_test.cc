@@ -13,7 +13,6 @@
 namespace brink::hostile {
 namespace {
 
-using exporter::Kind;
 using exporter::MadeRecording;
 using testing::HasSubstr;
 
