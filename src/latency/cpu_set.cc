@@ -92,7 +92,8 @@ std::vector<int> AllowedCpus() {
   size_t size = CPU_ALLOC_SIZE(65536);
   cpu_set_t* set = CPU_ALLOC(65536);
   if (::sched_getaffinity(0, size, set) == 0) {
-    for (int cpu = 0; cpu < 65536; ++cpu) {
+    const auto count = static_cast<size_t>(CPU_COUNT_S(size, set));
+    for (int cpu = 0; cpus.size() < count; ++cpu) {
       if (CPU_ISSET_S(static_cast<size_t>(cpu), size, set)) cpus.push_back(cpu);
     }
   }

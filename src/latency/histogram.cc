@@ -18,6 +18,13 @@ void LogHistogram::AddCorrected(int64_t value, int64_t interval) {
   for (int64_t missed = value - interval; missed > 0; missed -= interval) Add(missed);
 }
 
+void LogHistogram::Clear() {
+  std::fill(counts_.begin(), counts_.end(), 0);
+  total_ = 0;
+  sum_ = 0;
+  min_ = max_ = 0;
+}
+
 void LogHistogram::Merge(const LogHistogram& other) {
   if (!other.total_) return;
   for (size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];

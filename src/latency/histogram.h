@@ -42,6 +42,8 @@ class LogHistogram {
   // value - interval, value - 2 * interval, ...
   void AddCorrected(int64_t value, int64_t interval);
   void Merge(const LogHistogram& other);
+  // Empty again, in the same memory.
+  void Clear();
   // Takes over counts read elsewhere (BPF); sum from bucket middles.
   void AddBucket(size_t bucket, uint64_t count);
 

@@ -1,7 +1,10 @@
 #include "latency/runner.h"
 
+#include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,6 +60,13 @@ void PrintResolution(clockid_t clock) {
   }
 }
 
+// All memory, each page when it is first touched: a thread touches its own before it measures (MeasuringThread::Rehearse),
+// and the rest of this program is many times what measures. False: refused, see errno.
+bool LockMemory() {
+  if (::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) return true;
+  return errno == EINVAL && ::mlockall(MCL_CURRENT | MCL_FUTURE) == 0;  // kernels before 4.4
+}
+
 class Measurement {
  public:
   Measurement(const Config& config, const RunHooks& hooks) : config_(config), hooks_(hooks) {}
@@ -100,7 +110,9 @@ Status Measurement::Prepare() {
   timespec probe;
   if (::clock_gettime(config_.clock, &probe) != 0) return FailedPrecondition("-c: this kernel has no clock " + config_.clock_name);
   if (config_.verbose) std::printf("Max CPUs = %ld\nOnline CPUs = %ld\n", ::sysconf(_SC_NPROCESSORS_CONF), ::sysconf(_SC_NPROCESSORS_ONLN));
-  if (config_.mlock && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+  // Their threads allocate nothing while they measure: no arenas of their own.
+  ::mallopt(M_ARENA_MAX, 1);
+  if (config_.mlock && !LockMemory()) {
     Status refused = ErrnoError(errno, "mlockall (raise RLIMIT_MEMLOCK, or run as root)");
     if (config_.format == Format::kCyclictest) return refused;
     Warn(Message(refused) + "; measured with memory that may be paged out");
@@ -133,6 +145,8 @@ Status Measurement::StartThreads() {
   size_t count = config_.threads.size();
   ::pthread_barrier_init(&state_.barrier, nullptr, static_cast<unsigned>(count));
   state_.break_hook = hooks_.break_hook;
+  state_.stopped.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state_.stopped.valid()) return ErrnoError(errno, "eventfd");
   if (config_.spike) {
     MutexLock lock(state_.spike_lock);
     state_.spikes.reserve(config_.spike_nodes);
@@ -233,8 +247,11 @@ void Measurement::PrintVerbose() {
 }
 
 void Measurement::Watch(RunSignals& signals) {
+  // Where nothing has to be shown or read out meanwhile, the end and signals are all that is waited for.
+  const int wait_ms = Live() || config_.verbose || hooks_.tick ? kTickMs : -1;
   while (!state_.stop.load()) {
-    int signal = signals.Wait(kTickMs);
+    pollfd wait[] = {{signals.fd(), POLLIN, 0}, {state_.stopped.get(), POLLIN, 0}};
+    int signal = ::poll(wait, 2, wait_ms) > 0 ? signals.Next() : 0;
     if (signal == SIGUSR1) {
       std::fputs(StatusBlock(StatusLines()).c_str(), stderr);
     } else if (signal == SIGUSR2) {
@@ -243,7 +260,7 @@ void Measurement::Watch(RunSignals& signals) {
     } else if (signal) {
       const char* none = nullptr;
       state_.ended_by.compare_exchange_strong(none, "signal");
-      state_.stop = true;
+      state_.Stop();
       break;
     }
     PrintVerbose();
@@ -251,13 +268,13 @@ void Measurement::Watch(RunSignals& signals) {
     if (hooks_.tick && !hooks_.tick(false)) {
       const char* none = nullptr;
       state_.ended_by.compare_exchange_strong(none, "threshold");
-      state_.stop = true;
+      state_.Stop();
     }
   }
 }
 
 void Measurement::StopThreads() {
-  state_.stop = true;
+  state_.Stop();
   for (auto& thread : threads_) {
     while (thread->Kick()) ::usleep(500);
     thread->Join();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/sync.h"
 #include "latency/config.h"
 #include "latency/machine_access.h"
@@ -56,6 +57,7 @@ class BreakHook {
 // Shared by the threads of a run.
 struct RunState {
   std::atomic<bool> stop{false};
+  UniqueFd stopped;                // eventfd, readable once `stop` was set by Stop()
   std::atomic<int> done{0};        // threads that have finished their loops or time
   std::atomic<int> ready{0};       // threads that are set up
   std::atomic<uint64_t> new_max{0};  // counts new maxima: -M waits for a change
@@ -68,6 +70,9 @@ struct RunState {
   BreakHook* break_hook = nullptr;
   pthread_barrier_t barrier;
   int64_t common_start_ns = 0;     // written by thread 0 between the two barriers
+
+  // Ends the run and wakes who waits for its end. From any thread.
+  void Stop();
 };
 
 class MeasuringThread {
@@ -113,6 +118,7 @@ class MeasuringThread {
   static void* Main(void* self);
   void Body();
   void SetUp();
+  void Rehearse();
   int64_t FirstDeadline();
   bool SleepUntil(int64_t deadline);
   void Sample(int64_t deadline, int64_t now, int64_t shift, int64_t smi);
