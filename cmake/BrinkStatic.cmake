@@ -1,12 +1,6 @@
 # Static forms in place of shared ones, for a program that runs on other distributions. Zydis has none in Debian and glibc
-# is not to be linked statically: they stay shared, and tools/package ships Zydis beside the program.
-get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
-foreach(target ${imported})
-  get_target_property(location ${target} IMPORTED_LOCATION_NONE)
-  if(location MATCHES "^(.*/libabsl_[a-z0-9_]+)[.]so")
-    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_NONE ${CMAKE_MATCH_1}.a IMPORTED_SONAME_NONE "")
-  endif()
-endforeach()
+# is not to be linked statically: they stay shared, and tools/package ships Zydis beside the program. Abseil is static
+# in any build (BrinkModule).
 # What is named -lNAME or by a path below the library folder: a folder in front that holds the static forms only.
 set(static ${CMAKE_BINARY_DIR}/static)
 file(MAKE_DIRECTORY ${static})
@@ -16,6 +10,6 @@ foreach(name bpf elf dw z zstd cap lzma bz2 yaml)
     file(CREATE_LINK ${static_${name}} ${static}/lib${name}.a SYMBOLIC)
   endif()
 endforeach()
-add_link_options(-L${static} -static-libstdc++ -static-libgcc)
+add_link_options(-L${static})
 set(BRINK_STATIC_TAIL elf lzma bz2 z zstd)  # what libdw.a and libbpf.a want behind them
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
