@@ -36,14 +36,15 @@ def percentile(counts, percent):
     return None
 
 
-def run(program, options):
+def run(program, options, length):
+    """One run; `length`: the words that end it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = program + ["-q", "-m", "-h", str(BUCKETS), "-i", "1000", "-a", str(options.cpu), "-p", str(options.priority), "-D", str(options.seconds)]
+    words = program + ["-q", "-m", "-h", str(BUCKETS), "-i", "1000", "-a", str(options.cpu), "-p", str(options.priority), *length]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     counts = histogram(done.stdout)
-    return {"p50": percentile(counts, 50), "p90": percentile(counts, 90), "cpu_ms_per_s": cpu * 1000 / options.seconds}
+    return {"p50": percentile(counts, 50), "p90": percentile(counts, 90), "cpu_ms_per_s": cpu * 1000 / options.seconds, "cpu_ms": cpu * 1000}
 
 
 def interval(values, draws=2000):
@@ -66,14 +67,18 @@ def main():
         link = os.path.join(folder, "cyclictest")
         os.symlink(os.path.abspath(options.brink), link)
         tools = {"cyclictest": [options.cyclictest], "brink": [link], "brink --blame": [link, "--blame=100000"]}
-        results = {name: [] for name in tools}
+        results, starts = {name: [] for name in tools}, {name: [] for name in tools}
         order = list(tools)
         for index in range(options.runs):
             # A B C, C B A, ...: drift of the machine falls on all alike.
             for name in order if index % 2 == 0 else reversed(order):
-                results[name].append(run(tools[name], options))
+                results[name].append(run(tools[name], options, ["-D", str(options.seconds)]))
+                starts[name].append(run(tools[name], options, ["-l", "1"])["cpu_ms"])
     print(f"{options.runs} runs of {options.seconds} s each, CPU {options.cpu}, SCHED_FIFO {options.priority}, 1 ms; medians of runs [95 % bootstrap]")
     summary = {}
+    # Is in the figures of the runs as well: nothing is taken off.
+    for name in tools:
+        print(f"{'start, ms':12} {name:14} {'%8.1f [%.1f .. %.1f]' % interval(starts[name])}")
     for figure in ("p50", "p90", "cpu_ms_per_s"):
         for name in tools:
             summary[figure, name] = interval([r[figure] for r in results[name]])

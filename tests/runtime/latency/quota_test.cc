@@ -6,8 +6,9 @@ namespace brink::latency {
 namespace {
 
 bool SetQuota(const Group& group, bool limited) {
-  // Ten milliseconds of an emulated CPU are not much.
-  if (group.v2()) return group.Set("cpu.max", limited ? "10000 100000" : "max 100000");
+  // An emulated CPU does little in a millisecond, and what the host takes counts as used: the larger part of each period,
+  // of which the rest is still a stall that cannot be missed.
+  if (group.v2()) return group.Set("cpu.max", limited ? "60000 100000" : "max 100000");
   return group.Set("cpu.cfs_period_us", "100000") && group.Set("cpu.cfs_quota_us", limited ? "5000" : "-1");
 }
 

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Keeps interrupts off on request, so that a latency tool has something to find: the number of nanoseconds is written to
- * /sys/module/brink_lbr/parameters/irqs_off and spent on the writer's CPU.
+ * /sys/module/brink_lbr/parameters/irqs_off and spent on the writer's CPU. Read, it says from when to when they were off
+ * the last time ("start end", CLOCK_MONOTONIC, ns): what an emulated CPU makes of the number is not foreseeable.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/sysfs.h>
 
 #define LBR_HOLD_MOST_NS 100000000ULL
+
+static u64 lbr_hold_start, lbr_hold_end;	/* read by who wrote */
 
 /* Named in stacks and branches; never inlined. */
 static noinline void lbr_hold_interrupts_off(u64 length)
 {
-	u64 end = ktime_get_mono_fast_ns() + length;
 	unsigned long flags;
+	u64 start, now;
 
 	local_irq_save(flags);
-	while (ktime_get_mono_fast_ns() < end)
+	start = now = ktime_get_mono_fast_ns();
+	while (now < start + length) {
 		cpu_relax();
+		now = ktime_get_mono_fast_ns();
+	}
+	lbr_hold_start = start;
+	lbr_hold_end = now;
 	local_irq_restore(flags);
 }
 
@@ -34,6 +43,11 @@ static int lbr_hold_set(const char *text, const struct kernel_param *param)
 	return 0;
 }
 
-static const struct kernel_param_ops lbr_hold_ops = { .set = lbr_hold_set };
-module_param_cb(irqs_off, &lbr_hold_ops, NULL, 0200);
+static int lbr_hold_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%llu %llu\n", lbr_hold_start, lbr_hold_end);
+}
+
+static const struct kernel_param_ops lbr_hold_ops = { .set = lbr_hold_set, .get = lbr_hold_get };
+module_param_cb(irqs_off, &lbr_hold_ops, NULL, 0600);
 MODULE_PARM_DESC(irqs_off, "write: nanoseconds for which interrupts stay off on this CPU, at most 100 ms");
