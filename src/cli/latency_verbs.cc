@@ -10,8 +10,10 @@
 #include "base/units.h"
 #include "cli/interleave.h"
 #include "cli/options.h"
+#include "kernel/tracefs.h"
 #include "latency/busy.h"
 #include "latency/oslat_text.h"
+#include "latency/trace.h"
 #include "latency/watch.h"
 
 namespace brink::cli {
@@ -133,7 +135,9 @@ StatusOr<int> RunLatencyWatch(const std::vector<std::string>& words, const std::
 StatusOr<int> RunLatencyBusy(const std::vector<std::string>& words, const std::string& command_line) {
   Forms forms;
   latency::BusyOptions options;
-  uint64_t duration = 60'000'000'000, gap = 1000, priority = 0, above = 100'000;
+  latency::TraceRequest trace_request{.marks = true};
+  uint64_t duration = 60'000'000'000, gap = 1000, priority = 0, above = 100'000, stop_above = 0, copied = 4096;
+  bool copies = false;
   CommandSpec spec{
       .name = "latency busy", .summary = "time stolen from a busy loop on each CPU", .usage = "[options]",
       .description = "A thread a CPU reads the clock without pause; each gap is time that something took: an interrupt, another task,\nthe hypervisor, firmware. Ctrl-C ends it.",
@@ -141,6 +145,16 @@ StatusOr<int> RunLatencyBusy(const std::vector<std::string>& words, const std::s
                   {.letter = 'D', .name = "duration", .value = Value::kRequired, .meta = "TIME", .help = "60 s without it.", .set = StoreDuration(&duration, 1'000'000'000)},
                   {.letter = 'f', .name = "rtprio", .value = Value::kRequired, .meta = "PRIO", .help = "SCHED_FIFO priority. A CPU kept busy by it is lost to everything below.", .set = StoreUint(&priority, 1, 99)},
                   {.name = "gap", .value = Value::kRequired, .meta = "TIME", .help = "Shortest gap that counts (a bare number is us); 1 us without it.", .set = StoreDuration(&gap, 1000)},
+                  {.letter = 'w', .name = "workload", .value = Value::kRequired, .meta = "NAME", .help = "What the loop does between two looks at the clock: no, or memmove.", .set = [&](std::string_view v) -> Status {
+                     if (v != "no" && v != "memmove") return InvalidArgument("'" + EscapeForTerminal(v) + "' is neither no nor memmove");
+                     copies = v == "memmove";
+                     return OkStatus();
+                   }},
+                  {.letter = 'm', .name = "workload-mem", .value = Value::kRequired, .meta = "SIZE", .help = "Bytes that memmove copies each time; 4K without it.", .set = StoreSize(&copied)},
+                  {.letter = 'B', .name = "bias", .help = "Take the least time of a turn (the work's) off each.", .set = StoreFlag(&options.bias)},
+                  {.letter = 'T', .name = "trace-threshold", .value = Value::kRequired, .meta = "US", .help = "End at the first gap above US; with tracefs, mark and stop a trace of its own then and keep it.", .set = StoreDuration(&stop_above, 1000)},
+                  {.name = "trace-file", .value = Value::kRequired, .meta = "FILE", .help = "Where that trace goes; brink-latency.trace without it.", .set = StoreString(&trace_request.file)},
+                  {.name = "trace-top", .help = "-T marks and stops the top-level trace, which you have started, and no private one.", .set = StoreFlag(&trace_request.own_trace, false)},
                   {.name = "blame", .value = Value::kOptional, .meta = "US", .help = "Explain gaps longer than US (100 without it).", .set = [&](std::string_view v) -> Status {
                      options.blame = true;
                      if (v.empty()) return OkStatus();
@@ -158,7 +172,20 @@ StatusOr<int> RunLatencyBusy(const std::vector<std::string>& words, const std::s
   options.priority = static_cast<int>(priority);
   options.limit_ns = static_cast<int64_t>(above);
   options.command_line = command_line;
+  options.copied = copies ? copied : 0;
+  options.stop_above_ns = static_cast<int64_t>(stop_above);
+  std::unique_ptr<latency::Trace> trace;
+  if (stop_above) {
+    auto started = latency::Trace::Start(trace_request, TracefsRoot());
+    if (started.ok()) trace = std::move(*started);
+    else std::fprintf(stderr, "WARN: no trace: %s\n", Message(started.status()).c_str());
+    options.break_hook = trace.get();
+  }
   ASSIGN_OR_RETURN(Document document, latency::RunBusy(options));
+  if (trace && trace->hit() && trace_request.own_trace) {
+    RETURN_IF_ERROR(trace->Save());
+    std::fprintf(stderr, "the trace up to the gap is in %s\n", trace_request.file.c_str());
+  }
   return Print(forms, document);
 }
 

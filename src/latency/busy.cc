@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -45,10 +46,17 @@ double NsPerTick() {
 #endif
 }
 
+// The gap that ended the run.
+struct Ending {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> taken{false};
+  Break gap;  // of who took it; read after its thread has ended
+};
+
 class BusyThread {
  public:
-  BusyThread(const BusyOptions& options, int cpu, double ns_per_tick, BlameSession* blame, std::atomic<bool>* stop)
-      : options_(options), ns_per_tick_(ns_per_tick), blame_(blame), stop_(stop) {
+  BusyThread(const BusyOptions& options, int cpu, double ns_per_tick, BlameSession* blame, Ending* ending)
+      : options_(options), ns_per_tick_(ns_per_tick), blame_(blame), ending_(ending), from_(options.copied), to_(options.copied) {
     result_.cpu = cpu;
   }
   Status Start() {
@@ -95,14 +103,35 @@ class BusyThread {
     __atomic_store_n(&slot_->deadline, 1, __ATOMIC_RELEASE);
   }
 
+  // The loop's own work, between two looks at the clock.
+  void Work() {
+    if (from_.empty()) return;
+    std::memmove(to_.data(), from_.data(), from_.size());
+    asm volatile("" : : "r"(to_.data()) : "memory");
+  }
+
+  // The least that a turn takes, of so many that one of them was left in peace.
+  uint64_t LeastTurn() {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 2000; ++i) {
+      uint64_t start = Ticks();
+      Work();
+      least = std::min(least, Ticks() - start);
+    }
+    return least;
+  }
+
   void Loop() {
-    const auto least = static_cast<uint64_t>(static_cast<double>(options_.gap_ns) / ns_per_tick_);
+    const auto gap = static_cast<uint64_t>(static_cast<double>(options_.gap_ns) / ns_per_tick_);
+    const uint64_t bias = options_.bias ? LeastTurn() : 0;
+    const uint64_t least = gap + bias;
     uint64_t last = Ticks(), loops = 0;
-    while (!stop_->load(std::memory_order_relaxed)) {
+    while (!ending_->stop.load(std::memory_order_relaxed)) {
+      Work();
       uint64_t now = Ticks();
       ++loops;
       if (now - last >= least) {
-        Gap(static_cast<int64_t>(static_cast<double>(now - last) * ns_per_tick_));
+        Gap(static_cast<int64_t>(static_cast<double>(now - last - bias) * ns_per_tick_));
         now = Ticks();  // what counting took is ours
       }
       last = now;
@@ -111,7 +140,16 @@ class BusyThread {
     result_.counter_mhz = 1000 / ns_per_tick_;
   }
 
+  // Of several loops the first one ends the run.
+  void End(int64_t ns) {
+    if (ending_->taken.exchange(true)) return;
+    if (options_.break_hook) options_.break_hook->Hit(result_.tid, ns / 1000, options_.stop_above_ns / 1000);
+    ending_->gap = {result_.tid, ns / 1000};
+    ending_->stop = true;
+  }
+
   void Gap(int64_t ns) {
+    if (options_.stop_above_ns && ns > options_.stop_above_ns) End(ns);
     result_.values.Add(ns);
     ++gaps_;
     if (!slot_) return;
@@ -133,7 +171,8 @@ class BusyThread {
   const BusyOptions& options_;
   double ns_per_tick_;
   BlameSession* blame_;
-  std::atomic<bool>* stop_;
+  Ending* ending_;
+  std::vector<char> from_, to_;
   brink_lat_slot* slot_ = nullptr;
   uint64_t wait_before_ = 0, gaps_ = 0;
   ThreadResult result_;
@@ -141,10 +180,11 @@ class BusyThread {
   std::thread thread_;
 };
 
-// Until the duration or a signal.
-std::string Wait(int64_t duration_ns, RunSignals& signals, BlameSession* blame) {
+// Until the duration, a signal or a gap that ends the run.
+std::string Wait(int64_t duration_ns, RunSignals& signals, BlameSession* blame, const Ending& ending) {
   int64_t end = NowNs(CLOCK_MONOTONIC) + duration_ns;
   while (true) {
+    if (ending.stop.load()) return "break";
     if (signals.Wait(10)) return "signal";
     if (blame) blame->Tick();
     if (NowNs(CLOCK_MONOTONIC) >= end) return "duration";
@@ -165,7 +205,7 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
   RunSignals signals({SIGINT, SIGTERM, SIGHUP});
   RETURN_IF_ERROR(signals.status());
   double ns_per_tick = NsPerTick();
-  std::atomic<bool> stop{false};
+  Ending ending;
   Document document;
   document.kind = "busy";
   Result& result = document.result;
@@ -173,20 +213,22 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
   result.command_line = options.command_line;
   result.start_mono_ns = NowNs(CLOCK_MONOTONIC);
   result.start_wall_ns = NowNs(CLOCK_REALTIME);
+  const int64_t cpu_before = NowNs(CLOCK_PROCESS_CPUTIME_ID);
   std::vector<std::unique_ptr<BusyThread>> threads;
-  for (int cpu : cpus) threads.push_back(std::make_unique<BusyThread>(options, cpu, ns_per_tick, blame.get(), &stop));
+  for (int cpu : cpus) threads.push_back(std::make_unique<BusyThread>(options, cpu, ns_per_tick, blame.get(), &ending));
   for (auto& thread : threads) {
     Status started = thread->Start();
     if (started.ok()) continue;
-    stop = true;
+    ending.stop = true;
     for (auto& other : threads) other->Join();
     return started;
   }
-  result.ended_by = Wait(options.duration_ns, signals, blame.get());
-  stop = true;
+  result.ended_by = Wait(options.duration_ns, signals, blame.get(), ending);
+  ending.stop = true;
   for (auto& thread : threads) thread->Join();
   result.elapsed_ns = NowNs(CLOCK_MONOTONIC) - result.start_mono_ns;
   result.end_wall_ns = NowNs(CLOCK_REALTIME);
+  result.cpu_seconds = static_cast<double>(NowNs(CLOCK_PROCESS_CPUTIME_ID) - cpu_before) / 1e9;
   for (size_t i = 0; i < threads.size(); ++i) {
     if (!threads[i]->failed().empty()) return FailedPrecondition(threads[i]->failed());
     result.threads.push_back(threads[i]->TakeResult(static_cast<int>(i)));
@@ -195,6 +237,7 @@ StatusOr<Document> RunBusy(const BusyOptions& options) {
                                              static_cast<double>(cpu.cycles) * 1e9 / static_cast<double>(result.elapsed_ns)));
     if (!cpu.refused.empty()) result.notices.push_back(cpu.refused);
   }
+  if (ending.taken) result.broke = ending.gap;
   if (blame) {
     blame->Tick();
     document.spikes = blame->TakeReports();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "latency/outputs.h"
+#include "latency/thread.h"
 
 namespace brink::latency {
 
@@ -14,6 +15,10 @@ struct BusyOptions {
   int priority = 0;             // SCHED_FIFO; 0: as started
   bool blame = false;
   int64_t limit_ns = 100'000;   // gaps that are explained
+  size_t copied = 0;            // bytes that each turn of the loop copies as its work; 0: none
+  bool bias = false;            // the least turn of a short rehearsal is taken off each
+  int64_t stop_above_ns = 0;    // the first gap above ends the run; 0: none does
+  BreakHook* break_hook = nullptr;  // told about that gap by the loop itself
   std::string command_line;
 };
 

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,13 +23,6 @@ namespace brink::latency {
 namespace {
 
 constexpr int kTickMs = 10;
-
-double CpuSeconds() {
-  struct rusage usage;
-  ::getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 void Warn(const std::string& text) { std::fprintf(stderr, "WARN: %s\n", text.c_str()); }
 
@@ -98,8 +90,7 @@ class Measurement {
     uint64_t count = 0;
   };
   std::vector<Reduced> reduced_;  // -o
-  int64_t start_mono_ = 0, start_wall_ = 0;
-  double cpu_before_ = 0;
+  int64_t start_mono_ = 0, start_wall_ = 0, cpu_before_ns_ = 0;
   std::vector<std::string> notices_;
 };
 
@@ -165,7 +156,7 @@ Status Measurement::StartThreads() {
   }
   start_mono_ = NowNs(CLOCK_MONOTONIC);
   start_wall_ = NowNs(CLOCK_REALTIME);
-  cpu_before_ = CpuSeconds();
+  cpu_before_ns_ = NowNs(CLOCK_PROCESS_CPUTIME_ID);
   for (auto& thread : threads_) {
     Status started = thread->Start();
     // The barrier counts on all of them.
@@ -290,7 +281,7 @@ Result Measurement::Collect(const std::string& command_line) {
   result.elapsed_ns = NowNs(CLOCK_MONOTONIC) - start_mono_;
   result.start_wall_ns = start_wall_;
   result.end_wall_ns = NowNs(CLOCK_REALTIME);
-  result.cpu_seconds = CpuSeconds() - cpu_before_;
+  result.cpu_seconds = static_cast<double>(NowNs(CLOCK_PROCESS_CPUTIME_ID) - cpu_before_ns_) / 1e9;
   result.has_smi = config_.smi;
   for (auto& thread : threads_) result.threads.push_back(thread->TakeResult());
   {

@@ -4,7 +4,6 @@
 #include <bpf/libbpf.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,12 +37,6 @@ const char* OffReason(uint32_t state) {
   return "waiting for a CPU";
 }
 
-double CpuSeconds() {
-  struct rusage usage;
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 // What explaining may take between two looks at the signals.
 constexpr int64_t kRoundNs = 200'000'000;
 
@@ -68,7 +61,7 @@ class Watch {
     ring_ = ring_buffer__new(bpf_->spike_ring_fd(), &Watch::OnSpike, this, nullptr);
     if (!ring_) return ErrnoError(errno, "ring of the observed wake-ups");
     int64_t start = NowNs(CLOCK_MONOTONIC), wall = NowNs(CLOCK_REALTIME);
-    double cpu = CpuSeconds();
+    const int64_t cpu = NowNs(CLOCK_PROCESS_CPUTIME_ID);
     std::string why;
     while (why.empty()) {
       struct pollfd wait[2] = {{signals.fd(), POLLIN, 0}, {ring_buffer__epoll_fd(ring_), POLLIN, 0}};
@@ -91,7 +84,7 @@ class Watch {
     document.result.start_wall_ns = wall;
     document.result.end_wall_ns = NowNs(CLOCK_REALTIME);
     document.result.elapsed_ns = NowNs(CLOCK_MONOTONIC) - start;
-    document.result.cpu_seconds = CpuSeconds() - cpu;
+    document.result.cpu_seconds = static_cast<double>(NowNs(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e9;
     document.result.clock = "monotonic";
     document.result.command_line = options_.command_line;
     RETURN_IF_ERROR(Collect(&document));

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "container/hierarchy.h"
+#include "kernel/tracefs.h"
 #include "latency/cpu_set.h"
 #include "latency/outputs.h"
 #include "runtime/latency/options.h"
@@ -186,6 +187,46 @@ TEST(Busy, GapAndPriorityAreTaken) {
   EXPECT_EQ(thread["cpu"], AllowedCpus().back());
   // No gap of a second: unless the machine stood still as long.
   EXPECT_LE(nlohmann::json::parse(run.out)["total"]["count"].get<uint64_t>(), 1u);
+}
+
+// oslat's -w, -m and -B: a turn with work takes longer, unless its least time is taken off.
+TEST(Busy, WorkIsPartOfATurnUnlessItIsTakenOff) {
+  const std::string cpu = std::to_string(AllowedCpus().back());
+  auto count = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"latency", "busy", "-C", cpu, "-D", "1", "--gap", "20", "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    ProcessResult run = RunBrink(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+    auto thread = nlohmann::json::parse(run.out, nullptr, false)["threads"][0];
+    return std::pair(thread["loops"].get<uint64_t>(), run.status ? 0 : thread["latency"]["count"].get<uint64_t>());
+  };
+  auto [loops, gaps] = count({"-w", "memmove", "-m", "4M"});
+  // A copy of 4 MB takes more than 20 us anywhere.
+  EXPECT_GE(gaps, loops);
+  EXPECT_GT(loops, 0u);
+  auto [loops_off, gaps_off] = count({"-w", "memmove", "-m", "64K", "-B", "--gap", "500ms"});
+  EXPECT_GT(loops_off, loops);
+  EXPECT_LT(gaps_off, 3u);
+  EXPECT_EQ(RunBrink({"latency", "busy", "-w", "dance"}).status, 2);
+}
+
+// oslat's -T: the first gap above ends the run, and the trace of it stops there.
+TEST(Busy, TheFirstGapAboveEndsTheRun) {
+  const std::string cpu = std::to_string(AllowedCpus().back());
+  TempDir dir;
+  // The timer's interrupt alone is a gap of more.
+  ProcessResult run = RunBrink({"latency", "busy", "-C", cpu, "-D", "60", "-T", "1", "--trace-file", dir.File("trace"), "--format", "json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  auto result = nlohmann::json::parse(run.out);
+  EXPECT_EQ(result["ended_by"], "break");
+  EXPECT_GE(result["break"]["value"], 1);
+  EXPECT_EQ(result["break"]["tid"], result["threads"][0]["tid"]);
+  EXPECT_LT(result["elapsed_ns"], 50'000'000'000);
+  if (::geteuid() == 0 && TracefsMounted()) {
+    EXPECT_THAT(*ReadFile(dir.File("trace"), size_t{1} << 30), HasSubstr("hit latency threshold"));
+  } else {
+    EXPECT_THAT(run.err, HasSubstr("no trace"));
+  }
 }
 
 }  // namespace
