@@ -122,21 +122,28 @@ class Guest:
         command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
                    "-nic", "none", "-no-reboot", *serial, "-kernel",
                    found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive]
-        # Two emulated CPUs now and then see the kernel patch its own code half done, and it dies at boot ("Oops: int3").
-        # What has begun our work is never begun again.
+        # Two emulated CPUs now and then see the kernel patch its own code half done, and it dies ("Oops: int3"): at boot,
+        # or where tracepoints are attached to. What has begun our work is begun again for no other reason, and only where
+        # nothing of it was shown yet.
         for boot in range(3):
             for path in (result, console):
                 open(path, "wb").close()
             with _places(self.cpus):
                 status, text = self._wait(command, result, console)
-            if status != NO_RESULT or self.begun or boot == 2:
+            half_patched = self.cpus > 1 and not self.stream and self._says(console, "Oops: int3")
+            if status != NO_RESULT or boot == 2 or (self.begun and not half_patched):
                 break
-            print(f"vm: {self.kernel['name']}: died at boot, is booted again", file=sys.stderr)
+            print(f"vm: {self.kernel['name']}: died {'of half patched code' if half_patched else 'at boot'}, is booted again", file=sys.stderr)
         if self.out and status not in (TIMED_OUT, NO_RESULT):
             os.makedirs(self.out, exist_ok=True)
             with tarfile.open(tar, "r:") as archive:
                 archive.extractall(self.out)
         return status, text
+
+    @staticmethod
+    def _says(console, words):
+        with open(console, encoding="utf-8", errors="replace") as file:
+            return words in file.read()
 
     def _over(self, pid, begin):
         """Whether the guest has had its time: in CPU seconds of the emulator, since the machine may have other work, and

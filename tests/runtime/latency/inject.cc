@@ -167,18 +167,22 @@ void Stopped(int count, int cpu, const Log& log) {
   }
 }
 
+// How long the group of a cpu.stat was throttled so far, in ns.
 int64_t Throttled(const std::string& stat_file) {
   std::FILE* file = std::fopen(stat_file.c_str(), "r");
   if (!file) Fail(stat_file.c_str());
   char line[256];
-  int64_t count = -1;
-  while (std::fgets(line, sizeof line, file)) std::sscanf(line, "nr_throttled %ld", &count);
+  long value = 0, ns = 0;
+  while (std::fgets(line, sizeof line, file)) {
+    if (std::sscanf(line, "throttled_usec %ld", &value) == 1) ns = value * 1000;
+    if (std::sscanf(line, "throttled_time %ld", &value) == 1) ns = value;
+  }
   std::fclose(file);
-  return count;
+  return ns;
 }
 
-// Started in a group with a quota, together with the measuring thread: burns until the group is throttled, which it sees
-// as a gap of its own clock and in the group's cpu.stat.
+// Started in a group with a quota, together with the measuring thread: burns until the group is throttled, which is a gap of
+// its own clock for the most of which the group was throttled by its cpu.stat. Who else had the CPU made another.
 void Quota(int count, int cpu, const Log& log, const std::string& stat_file) {
   Pin(cpu);
   for (int i = 0, tries = 0; i < count && tries < kTries * count; ++tries) {
@@ -186,7 +190,12 @@ void Quota(int count, int cpu, const Log& log, const std::string& stat_file) {
     int64_t before = Throttled(stat_file), begin = Now(), last = begin, start = 0, end = 0;
     while (!end && last - begin < 2000 * kMs) {
       int64_t now = Now();
-      if (now - last > 20 * kMs && Throttled(stat_file) > before) start = last, end = now;
+      if (now - last > 20 * kMs) {
+        int64_t throttled = Throttled(stat_file);
+        if (static_cast<double>(throttled - before) >= static_cast<double>(now - last) * (1 - kForeign)) start = last, end = now;
+        before = throttled;
+        now = Now();
+      }
       last = now;
     }
     if (!end) continue;
