@@ -132,7 +132,7 @@ class Blame : public testing::Test {
       if (IsSkipped() || HasFatalFailure()) return;
       Count(right);
     }
-    if (judged_ < kSpikes && made_ < kRounds * kSpikes / 2) GTEST_SKIP() << "needs a machine with time of its own: only " << made_ << " injected stretches of " << kRounds * kSpikes << " were what they should be";
+    if (judged_ < kSpikes && made_ < kRounds * kSpikes / 2) GTEST_SKIP() << "needs a machine with time of its own: only " << made_ << " injected stretches of " << kRounds * kSpikes << " were what they should be. " << Text("inject");
     EXPECT_GE(judged_, kSpikes / 2) << "too few late wake-ups within what was injected: " << made_ << " stretches";
     EXPECT_GE(right_, judged_ - (kSpikes - kRight)) << wrong_;
   }

@@ -127,21 +127,27 @@ class Gap {
     Pin(cpu_);
     Fifo(10);  // below the measuring thread, whose wake-up thereby is part of the step
     start_ = end_ = 0;
+    looks_.store(true);
     int64_t begin = Now(), last = begin;
     while (last - begin < 700 * kMs && !(end_it && end_it->load(std::memory_order_relaxed)) && (end_ - start_ < wanted || last - end_ < after)) {
       int64_t now = Now();
       if (now - last > end_ - start_) start_ = last, end_ = now;
       last = now;
     }
+    looks_.store(false);
     Fifo(0);
   }
+  bool looks() const { return looks_.load(); }
   int64_t start() const { return start_; }
   int64_t end() const { return end_; }
 
  private:
   int cpu_;
+  std::atomic<bool> looks_{false};
   int64_t start_ = 0, end_ = 0;
 };
+
+double Ms(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kMs); }
 
 // Asks the runner of the guest (tools/vmlib/guest.py) to stop the machine. The truth is what the clocks of two CPUs say, the
 // measured one and another: a stopped machine is a step of both at the same time. A host that is busy keeps one of them
@@ -155,12 +161,15 @@ void Stopped(int count, int cpu, const Log& log) {
     SleepNs(100 * kMs);
     std::atomic<bool> seen{false};
     std::thread other([&] { here.Look(INT64_MAX, 0, &seen); });
+    // It starts on this CPU, which is about to be spun on.
+    while (!here.looks()) SleepNs(kMs);
     if (::write(host, "HOST STOP 5\n", 12) != 12) Fail(path);
     there.Look(kSpikeNs * 9 / 10, kMs, nullptr);
     seen = true;
     other.join();
     int64_t start = std::max(here.start(), there.start()), end = std::min(here.end(), there.end());
     int64_t either = std::max(here.end(), there.end()) - std::min(here.start(), there.start());
+    std::printf("clocks stood still for %.1f and %.1f ms, together for %.1f\n", Ms(here.end() - here.start()), Ms(there.end() - there.start()), Ms(end - start));
     if (end - start < kSpikeNs * 9 / 10 || static_cast<double>(end - start) < static_cast<double>(either) * (1 - kForeign)) continue;
     log.Add(start, end);
     ++i;
