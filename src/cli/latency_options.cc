@@ -83,7 +83,7 @@ void AddCyclic(Request* r, LatencyOutputs* outputs, std::vector<Option>* options
       {.name = "json", .value = Value::kRequired, .meta = "FILE", .help = "cyclictest's JSON (file_version 1) at the end; - is the standard output.", .set = StoreString(&r->json)},
       {.letter = 'l', .name = "loops", .value = Value::kRequired, .meta = "N", .help = "Samples of a thread; 0 is endless. The run ends with the first thread that has them (--finish).", .set = StoreInt(&r->loops)},
       {.name = "mainaffinity", .value = Value::kRequired, .meta = "CPUSET", .help = "CPUs of the displaying thread.", .set = StoreText(&r->main_affinity)},
-      {.letter = 'm', .name = "mlockall", .help = "Lock current and future memory.", .set = StoreFlag(&r->mlock)},
+      {.letter = 'm', .name = "mlockall", .help = "Lock memory: each page when it is touched, and what measures is touched before.", .set = StoreFlag(&r->mlock)},
       {.letter = 'M', .name = "refresh_on_max", .help = "Redraw only for a new maximum.", .set = StoreFlag(&r->refresh_on_max)},
       {.letter = 'N', .name = "nsecs", .help = "Nanoseconds everywhere, limits too.", .set = StoreFlag(&r->nsecs)},
       {.letter = 'o', .name = "oscope", .value = Value::kRequired, .meta = "N", .help = "With -v: only the largest of each N samples.", .set = StoreInt(&r->oscope)},

@@ -93,7 +93,7 @@ std::vector<int> AllowedCpus() {
   cpu_set_t* set = CPU_ALLOC(65536);
   if (::sched_getaffinity(0, size, set) == 0) {
     const auto count = static_cast<size_t>(CPU_COUNT_S(size, set));
-    for (int cpu = 0; cpus.size() < count; ++cpu) {
+    for (int cpu = 0; cpus.size() < count && cpu < 65536; ++cpu) {
       if (CPU_ISSET_S(static_cast<size_t>(cpu), size, set)) cpus.push_back(cpu);
     }
   }

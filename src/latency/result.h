@@ -57,6 +57,7 @@ struct ThreadResult {
   uint64_t early = 0;              // negative lateness
   uint64_t lost_verbose = 0;       // -v: samples that were overwritten before they were printed
   uint64_t smi = 0;
+  uint64_t page_faults = 0;        // of the thread between its first deadline and its end
   std::vector<WorstSample> worst;  // largest first
   std::vector<LogHistogram> parts; // --blame: one for each of kPartNames, or empty
   uint64_t loops = 0;              // busy: turns of the loop, with and without a gap

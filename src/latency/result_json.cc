@@ -69,6 +69,7 @@ Json ThreadJson(const ThreadResult& thread) {
   json["overflows"] = thread.overflows;
   json["overflow_values_ns"] = thread.overflow_values_ns;
   json["smi"] = thread.smi;
+  json["page_faults"] = thread.page_faults;
   Json worst = Json::array();
   for (const WorstSample& sample : thread.worst) worst.push_back({{"ns", sample.value_ns}, {"cycle", sample.cycle}, {"when_ns", sample.when_ns}});
   json["worst"] = std::move(worst);
@@ -106,6 +107,7 @@ ThreadResult ReadThread(const Json& json) {
   thread.early = json.value("early", uint64_t{0});
   thread.overflows = json.value("overflows", uint64_t{0});
   thread.smi = json.value("smi", uint64_t{0});
+  thread.page_faults = json.value("page_faults", uint64_t{0});
   for (const Json& sample : json.value("worst", Json::array())) thread.worst.push_back({sample.at("ns"), sample.at("cycle"), sample.at("when_ns")});
   if (json.contains("parts")) {
     for (const char* name : kPartNames) thread.parts.push_back(ReadHistogram(json.at("parts").at(name)));

@@ -1,6 +1,5 @@
 #include "latency/runner.h"
 
-#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include <absl/strings/str_format.h>
 
@@ -18,6 +19,8 @@
 #include "latency/cyclic_text.h"
 #include "latency/power.h"
 #include "latency/side_outputs.h"
+
+extern "C" const char __executable_start, etext;  // the linker's: where this program's code is
 
 namespace brink::latency {
 namespace {
@@ -52,10 +55,14 @@ void PrintResolution(clockid_t clock) {
   }
 }
 
-// All memory, each page when it is first touched: a thread touches its own before it measures (MeasuringThread::Rehearse),
-// and the rest of this program is many times what measures. False: refused, see errno.
+// All memory, each page when it is first touched; this program's code at once, the rarely taken ways of a sample among it. What
+// a thread writes it touches before it measures (MeasuringThread::Rehearse); the rest of brink is many times that. False:
+// refused, see errno.
 bool LockMemory() {
-  if (::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) return true;
+  if (::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0) {
+    ::mlock(&__executable_start, static_cast<size_t>(&etext - &__executable_start));  // without it all is measured the same
+    return true;
+  }
   return errno == EINVAL && ::mlockall(MCL_CURRENT | MCL_FUTURE) == 0;  // kernels before 4.4
 }
 
@@ -101,8 +108,6 @@ Status Measurement::Prepare() {
   timespec probe;
   if (::clock_gettime(config_.clock, &probe) != 0) return FailedPrecondition("-c: this kernel has no clock " + config_.clock_name);
   if (config_.verbose) std::printf("Max CPUs = %ld\nOnline CPUs = %ld\n", ::sysconf(_SC_NPROCESSORS_CONF), ::sysconf(_SC_NPROCESSORS_ONLN));
-  // Their threads allocate nothing while they measure: no arenas of their own.
-  ::mallopt(M_ARENA_MAX, 1);
   if (config_.mlock && !LockMemory()) {
     Status refused = ErrnoError(errno, "mlockall (raise RLIMIT_MEMLOCK, or run as root)");
     if (config_.format == Format::kCyclictest) return refused;
@@ -140,7 +145,8 @@ Status Measurement::StartThreads() {
   if (!state_.stopped.valid()) return ErrnoError(errno, "eventfd");
   if (config_.spike) {
     MutexLock lock(state_.spike_lock);
-    state_.spikes.reserve(config_.spike_nodes);
+    state_.spikes.resize(config_.spike_nodes);  // touched
+    state_.spikes.clear();
   }
   reduced_.resize(count);
   if (config_.verbose && config_.cpus_from_affinity) std::printf("Using %zu cpus.\n", config_.main_cpus.size());
@@ -242,7 +248,9 @@ void Measurement::Watch(RunSignals& signals) {
   const int wait_ms = Live() || config_.verbose || hooks_.tick ? kTickMs : -1;
   while (!state_.stop.load()) {
     pollfd wait[] = {{signals.fd(), POLLIN, 0}, {state_.stopped.get(), POLLIN, 0}};
-    int signal = ::poll(wait, 2, wait_ms) > 0 ? signals.Next() : 0;
+    int ready = ::poll(wait, 2, wait_ms);
+    if (ready < 0 && errno != EINTR) Warn(std::string("poll: ") + std::strerror(errno)), state_.Stop();
+    int signal = ready > 0 ? signals.Next() : 0;
     if (signal == SIGUSR1) {
       std::fputs(StatusBlock(StatusLines()).c_str(), stderr);
     } else if (signal == SIGUSR2) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,8 +25,24 @@ int KickSignal() { return SIGURG; }
 // Where the clock can be set, its distance from CLOCK_MONOTONIC tells a step from lateness.
 bool CanBeSet(clockid_t clock) { return clock != CLOCK_MONOTONIC; }
 
-// A thread needs little; with -m all of its stack is memory that is locked.
+// A thread needs little: where RLIMIT_MEMLOCK is small, eight megabytes of stack for each are too many for -m.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kStackBytes = 1 << 20;
+#else
 constexpr size_t kStackBytes = 256 << 10;
+#endif
+constexpr size_t kStackTouched = 64 << 10;
+
+[[gnu::noinline]] void TouchStack() {
+  volatile char room[kStackTouched];
+  for (size_t at = 0; at < sizeof room; at += 4096) room[at] = 0;
+}
+
+uint64_t PageFaults() {
+  struct rusage usage;
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
@@ -67,7 +84,8 @@ MeasuringThread::~MeasuringThread() {
 Status MeasuringThread::Start() {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, kStackBytes);
+  const auto least = static_cast<size_t>(std::max(::sysconf(_SC_THREAD_STACK_MIN), 0L));
+  if (int bad = ::pthread_attr_setstacksize(&attributes, least + kStackBytes)) return ErrnoError(bad, "stack of a measuring thread");
   int error = ::pthread_create(&thread_, &attributes, &MeasuringThread::Main, this);
   ::pthread_attr_destroy(&attributes);
   if (error) return ErrnoError(error, "measuring thread " + std::to_string(own_.index) + " cannot be started");
@@ -153,8 +171,19 @@ void MeasuringThread::SetUp() {
 // goes the ways of a sample that needs no room of others, and forgets what it noted.
 void MeasuringThread::Rehearse() {
   if (!failed_.empty()) return;
+  TouchStack();
   const int64_t now = NowNs(config_.clock);
-  if (config_.sleep == Sleep::kAbsolute) SleepUntil(now);
+  const timespec none = {};
+  sigset_t nothing;
+  sigemptyset(&nothing);
+  switch (config_.sleep) {
+    case Sleep::kAbsolute: SleepUntil(now); break;
+    case Sleep::kRelative: ::clock_nanosleep(config_.clock, 0, &none, nullptr); break;
+    case Sleep::kNanosleep: ::nanosleep(&none, nullptr); break;
+    case Sleep::kPosixTimer: ::sigtimedwait(&nothing, nullptr, &none); break;
+  }
+  if (observer_) observer_->BeforeSleep(NowNs(CLOCK_MONOTONIC));
+  NewSmis();
   for (int64_t ns : {int64_t{0}, config_.histogram * 1000}) {
     result_.values.Add(ns);
     result_.corrected.AddCorrected(ns, own_.interval_ns);
@@ -251,6 +280,7 @@ void MeasuringThread::Body() {
       return;
     }
   }
+  const uint64_t faults_before = PageFaults();
   const bool relative = config_.sleep == Sleep::kRelative || config_.sleep == Sleep::kNanosleep;
   const bool settable = CanBeSet(config_.clock);
   while (!state_->stop.load(kRelaxed) && !finished_) {
@@ -282,6 +312,7 @@ void MeasuringThread::Body() {
       live_.missed.store(result_.missed, kRelaxed);
     }
   }
+  result_.page_faults = PageFaults() - faults_before;
 }
 
 // System management interrupts since the last call.

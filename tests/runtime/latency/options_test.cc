@@ -139,6 +139,18 @@ TEST(Option, MlockallLocks) {
   EXPECT_EQ(ParseOf(run).statuses[0].cycles, 3u);
 }
 
+// What a sample touches has been touched before the first, whichever way the thread sleeps, and stays.
+TEST(Option, LockedThreadsHaveNoPageFaults) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  for (const char* way : {"-q", "-r", "-s", "-x"}) {
+    ProcessResult run = RunBrink({"latency", "-m", "-q", way, "-l", "100", "-h", "100", "--format", "json"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    auto thread = nlohmann::json::parse(run.out)["threads"][0];
+    EXPECT_LE(thread["page_faults"], 1) << way;  // the kernel may move a page
+    EXPECT_EQ(thread["latency"]["count"], 100) << "the rehearsal is none";
+  }
+}
+
 TEST(Option, PriorityAndPolicy) {
   NEED_FIFO();
   RUN_OR_FAIL(fifo, {"-p", "3", "-l", "2", "-t2"});

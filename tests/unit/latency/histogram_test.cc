@@ -10,6 +10,20 @@
 namespace brink::latency {
 namespace {
 
+TEST(LogHistogram, ClearedItIsAsNew) {
+  LogHistogram histogram;
+  histogram.Add(5);
+  histogram.Add(70'000);
+  histogram.Clear();
+  EXPECT_EQ(histogram.total(), 0u);
+  EXPECT_EQ(histogram.Percentile(99), 0);
+  histogram.Add(300);
+  EXPECT_EQ(histogram.total(), 1u);
+  EXPECT_EQ(histogram.min(), 300);
+  EXPECT_EQ(histogram.max(), 300);
+  EXPECT_EQ(histogram.mean(), 300);
+}
+
 TEST(LogHistogram, BucketsCoverEveryValueWithoutGapOrOverlap) {
   for (size_t bucket = 0; bucket + 1 < LogHistogram::kBuckets; ++bucket) {
     int64_t low = LogHistogram::LowOf(bucket), high = LogHistogram::HighOf(bucket);
