@@ -5,6 +5,7 @@
 
 #include "walk/flags.h"
 #include "walk/memory.h"
+#include "walk/pure.h"
 
 /* Numbers of the operands; ah, ch, dh, bh are worked on in T1 and T0 (walk_high_in, walk_high_out). */
 WALK_INLINE __u32 walk_dst(const struct brink_uop *u)
@@ -87,28 +88,6 @@ WALK_INLINE void walk_flags_all(struct brink_walk *w, __u32 value, __u32 known)
 {
 	w->flags = (w->flags & ~WALK_ARITH) | (value & known & WALK_ARITH);
 	w->flags_known = known & WALK_ARITH;
-}
-
-struct walk_pair {
-	__u64 val;
-	__u64 unk;
-};
-
-/* Sums with unknown bits: a bit is known when no unknown bit can reach it. */
-WALK_INLINE void walk_unk_add(struct walk_pair *a, __u64 bval, __u64 bunk)
-{
-	__u64 sv = a->val + bval, mu = ((sv + a->unk + bunk) ^ sv) | a->unk | bunk;
-
-	a->val = sv & ~mu;
-	a->unk = mu;
-}
-
-WALK_INLINE void walk_unk_sub(struct walk_pair *a, __u64 bval, __u64 bunk)
-{
-	__u64 dv = a->val - bval, mu = ((dv + a->unk) ^ (dv - bunk)) | a->unk | bunk;
-
-	a->val = dv & ~mu;
-	a->unk = mu;
 }
 
 /* CF and OF of a - b, as far as the ranges and the signs of the operands decide them. */

@@ -4,39 +4,7 @@
 #define BRINK_WALK_BITS_H_
 
 #include "walk/alu.h"
-
-WALK_INLINE __u32 walk_count_ones(__u64 x)
-{
-	x -= x >> 1 & 0x5555555555555555ull;
-	x = (x & 0x3333333333333333ull) + (x >> 2 & 0x3333333333333333ull);
-	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full;
-	return x * 0x0101010101010101ull >> 56;
-}
-
-/* Number of zeros below the lowest one; 64 for 0. */
-WALK_INLINE __u32 walk_low_zeros(__u64 x)
-{
-	return walk_count_ones(~x & (x - 1));
-}
-
-WALK_INLINE __u32 walk_high_zeros(__u64 x)
-{
-	x |= x >> 1;
-	x |= x >> 2;
-	x |= x >> 4;
-	x |= x >> 8;
-	x |= x >> 16;
-	x |= x >> 32;
-	return 64 - walk_count_ones(x);
-}
-
-WALK_INLINE __u64 walk_swap(__u64 v, __u32 sh)
-{
-	v = (v & 0x00ff00ff00ff00ffull) << 8 | (v >> 8 & 0x00ff00ff00ff00ffull);
-	v = (v & 0x0000ffff0000ffffull) << 16 | (v >> 16 & 0x0000ffff0000ffffull);
-	v = v << 32 | v >> 32;
-	return v >> sh;
-}
+#include "walk/pure.h"
 
 /* BT, BTS, BTR, BTC: CF is the bit, ZF stays, the others are undefined. */
 WALK_GLOBAL int walk_bit_test(struct brink_walk *w, const struct brink_uop *u)

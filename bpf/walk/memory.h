@@ -11,6 +11,10 @@
 
 #define WALK_LINE_NONE BRINK_WALK_LINES
 #define WALK_SETS (BRINK_WALK_LINES / 2)
+/* Bits of user addresses that can be walked. */
+#ifndef WALK_VA_BITS
+#define WALK_VA_BITS 47
+#endif
 
 /* Bit per byte -> 0xff per byte, eight at a time. */
 WALK_INLINE __u64 walk_expand(__u64 bits)
@@ -148,7 +152,7 @@ WALK_GLOBAL int walk_fill(struct brink_walk *w, __u64 address)
 	l = walk_line_at(w, i);
 	/* A line that is given up for one that cannot be read is given up all the same. */
 	w->where[way & (BRINK_WALK_LINES - 1)] = 0;
-	if (address >> (BRINK_WALK_TAG_BITS - 1) || WALK_READ(w, l->data, BRINK_WALK_LINE_SIZE, start)) {
+	if (address >> WALK_VA_BITS || WALK_READ(w, l->data, BRINK_WALK_LINE_SIZE, start)) {
 		w->stop = BRINK_STOP_FAULT;
 		return -1;
 	}

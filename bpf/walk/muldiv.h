@@ -4,25 +4,7 @@
 #define BRINK_WALK_MULDIV_H_
 
 #include "walk/alu.h"
-
-/* Upper half of a 64 x 64 bit product. */
-WALK_INLINE __u64 walk_mul_high(__u64 a, __u64 b)
-{
-	__u64 al = (__u32)a, ah = a >> 32, bl = (__u32)b, bh = b >> 32;
-	__u64 mid = ah * bl + (al * bl >> 32), mid2 = al * bh + (__u32)mid;
-
-	return ah * bh + (mid >> 32) + (mid2 >> 32);
-}
-
-WALK_INLINE __u64 walk_imul_high(__u64 a, __u64 b)
-{
-	return walk_mul_high(a, b) - ((__s64)a < 0 ? b : 0) - ((__s64)b < 0 ? a : 0);
-}
-
-WALK_INLINE __u64 walk_sext(__u64 v, __u32 sh)
-{
-	return (__u64)((__s64)(v << sh) >> sh);
-}
+#include "walk/pure.h"
 
 /* IMUL with two or three operands: SF, ZF, AF, PF undefined. */
 WALK_GLOBAL int walk_imul(struct brink_walk *w, const struct brink_uop *u)

@@ -27,6 +27,7 @@ constexpr Reason kReasons[] = {
     {"signal", "a signal changed the flow"},
     {"exit", "the thread ended"},
     {"not-user", "the sample hit the kernel"},
+    {"sve", "an instruction on scalable vectors or matrices"},
 };
 static_assert(std::size(kReasons) == BRINK_STOP_MAX);
 

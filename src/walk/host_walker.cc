@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "walk/a64/ops.h"
 #include "walk/code_cache.h"
 
 namespace brink::walk {
@@ -73,7 +74,7 @@ void HostWalker::ForgetCode() { impl_->Reset(); }
 
 namespace {
 
-void Load(const Registers& from, const WalkOptions& options, brink_walk* w) {
+void Load(const Registers& from, brink_walk* w) {
   for (int i = 0; i < 16; ++i) w->reg[i] = {from.gpr[i], 0};
   w->reg[BRINK_WREG_IP] = {from.ip, 0};
   w->flags = static_cast<uint32_t>(from.flags);
@@ -84,22 +85,54 @@ void Load(const Registers& from, const WalkOptions& options, brink_walk* w) {
     std::memcpy(w->vknown, from.vector->known, sizeof w->vknown);
     for (int i = 0; i < 8; ++i) w->reg[BRINK_WREG_K0 + i] = {from.vector->k[i], 0};
   }
+}
+
+void Load(const A64Registers& from, brink_walk* w) {
+  for (int i = 0; i < 31; ++i) w->reg[BRINK_A64_REG(i)] = {from.x[i], 0};
+  w->reg[BRINK_A64_SP] = {from.sp, 0};
+  w->reg[BRINK_WREG_IP] = {from.ip, 0};
+  w->flags = static_cast<uint32_t>(from.pstate) & 0xf0000000;
+  if (from.tpidr) w->reg[BRINK_WREG_FS] = {*from.tpidr, 0};
+  if (!from.vector) return;
+  for (int i = 0; i < 32; ++i) {
+    std::memcpy(w->vreg[i].data, (*from.vector)[i].data(), 16);
+    w->vknown[i] = 0xffff;
+  }
+}
+
+void LoadRanges(const WalkOptions& options, brink_walk* w) {
   w->proc = {};
   for (const brink_walk_range& range : options.ranges) {
     if (w->proc.nr_ranges < BRINK_WALK_RANGES) w->proc.range[w->proc.nr_ranges++] = range;
   }
 }
 
-}  // namespace
-
-WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, const WalkOptions& options) {
-  brink_walk* w = &impl_->state;
+brink_walk_config Config(const WalkOptions& options) {
   brink_walk_config config{};
   config.depth = options.depth;
   config.max_steps = options.max_steps;
   config.kind_mask = options.kind_mask;
-  CoreBegin(w, config);
-  Load(registers, options, w);
+  return config;
+}
+
+}  // namespace
+
+WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, const WalkOptions& options) {
+  CoreBegin(&impl_->state, Config(options));
+  Load(registers, &impl_->state);
+  return Run(read, options);
+}
+
+WalkResult HostWalker::Walk(const A64Registers& registers, const ReadMemory& read, const WalkOptions& options) {
+  CoreBeginA64(&impl_->state, Config(options));
+  Load(registers, &impl_->state);
+  return Run(read, options);
+}
+
+WalkResult HostWalker::Run(const ReadMemory& read, const WalkOptions& options) {
+  brink_walk* w = &impl_->state;
+  LoadRanges(options, w);
+  const auto run = impl_->options.machine == LiftOptions::Machine::kA64 ? CoreRunA64 : CoreRun;
 
   CoreEnvironment env;
   env.uops = impl_->uops;
@@ -113,7 +146,7 @@ WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, 
   WalkResult result;
   int relifts = 0;
   for (;;) {
-    CoreRun(env, w, impl_->out.get());
+    run(env, w, impl_->out.get());
     const bool changed = w->stop == BRINK_STOP_CODE_CHANGED;
     if ((w->stop != BRINK_STOP_MISS && !changed) || w->nr >= w->depth) break;
     if (changed && ++relifts > kMaxRelifts) break;

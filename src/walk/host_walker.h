@@ -5,6 +5,7 @@
 // Thread-compatible.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,16 @@ struct Registers {
   std::optional<VectorState> vector;  // absent: unknown
 };
 
+// The same for A64 code.
+struct A64Registers {
+  uint64_t x[31] = {};
+  uint64_t sp = 0;
+  uint64_t ip = 0;
+  uint64_t pstate = 0;
+  std::optional<uint64_t> tpidr;
+  std::optional<std::array<std::array<uint8_t, 16>, 32>> vector;  // absent: unknown
+};
+
 struct WalkOptions {
   uint32_t depth = 32;        // 1 .. BRINK_MAX_WALK_BRANCHES
   uint32_t max_steps = 8192;  // 1 .. BRINK_WALK_MAX_STEPS
@@ -61,6 +72,8 @@ class HostWalker {
   HostWalker& operator=(const HostWalker&) = delete;
 
   WalkResult Walk(const Registers& registers, const ReadMemory& read, const WalkOptions& options = {});
+  // With LiftOptions of that machine.
+  WalkResult Walk(const A64Registers& registers, const ReadMemory& read, const WalkOptions& options = {});
 
   // The state as the last walk left it: registers with their unknown bits, memory lines.
   const brink_walk& state() const;
@@ -71,6 +84,7 @@ class HostWalker {
 
  private:
   struct Impl;
+  WalkResult Run(const ReadMemory& read, const WalkOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -93,5 +107,10 @@ void CoreBegin(brink_walk* state, const brink_walk_config& config);
 void CoreSettleFlags(brink_walk* state);
 // Walks until state->stop is set.
 void CoreRun(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out);
+
+// The same for A64: general registers by BRINK_A64_REG (bpf/walk/a64/ops.h), flags as in PSTATE.
+void CoreBeginA64(brink_walk* state, const brink_walk_config& config);
+void CoreSettleFlagsA64(brink_walk* state);
+void CoreRunA64(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out);
 
 }  // namespace brink::walk

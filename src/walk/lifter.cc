@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "walk/a64_lift.h"
 #include "walk/decoded.h"
 
 namespace brink::walk {
 
 LiftOptions LiftOptions::Host() {
   LiftOptions options;
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  options.machine = Machine::kA64;
+#elif defined(__x86_64__)
   __builtin_cpu_init();
   options.bmi1 = __builtin_cpu_supports("bmi");
   options.lzcnt = __builtin_cpu_supports("lzcnt");
@@ -42,9 +45,18 @@ Insn Unsupported(uint8_t length) {
 
 constexpr uint8_t kInt3 = 0xcc;
 
+// Instructions of A64 have four bytes at multiples of four; what else a machine has is one byte at least.
+constexpr int64_t kA64Bytes = 4;
+
+std::optional<Insn> OneA64(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kA64Bytes) return std::nullopt;
+  return LiftA64(bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24);
+}
+
 }  // namespace
 
 std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
+  if (impl_->options.machine == LiftOptions::Machine::kA64) return OneA64(bytes);
   if (bytes.empty() || bytes[0] == kInt3) return std::nullopt;
   Decoded d;
   d.options = impl_->options;
@@ -64,12 +76,13 @@ std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, s
                                std::vector<uint16_t>* left) const {
   std::vector<Insn> lifted;
   std::vector<int64_t> pending = {offset};
+  const int64_t unit = impl_->options.machine == LiftOptions::Machine::kA64 ? kA64Bytes : 1;
   const auto inside = [&](int64_t at) { return at >= 0 && at < BRINK_WALK_PAGE_SIZE && at < static_cast<int64_t>(code.size()); };
   // First come, first lifted: what is near to `offset` comes first on every way.
   size_t next = 0;
   for (; next < pending.size() && lifted.size() < most; ++next) {
     const int64_t at = pending[next];
-    if (!inside(at) || done[at]) continue;
+    if (!inside(at) || at % unit != 0 || done[at]) continue;
     std::optional<Insn> insn = One(code.subspan(at));
     if (!insn) continue;
     done[at] = true;
@@ -99,17 +112,18 @@ std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>
   // A stream of wrong decoding falls into step with the right one within a few instructions.
   constexpr int64_t kUncertain = 16;
   std::vector<Insn> lifted;
+  const int64_t unit = impl_->options.machine == LiftOptions::Machine::kA64 ? kA64Bytes : 1;
   const int64_t end = std::min<int64_t>(BRINK_WALK_PAGE_SIZE, static_cast<int64_t>(code.size()));
   int64_t at = state->at;
   while (at < std::min(end, to)) {
-    if (code[at] == 0 && at + 1 < end && code[at + 1] == 0) {
+    if (unit == 1 && code[at] == 0 && at + 1 < end && code[at + 1] == 0) {
       at += 2;
       continue;
     }
     std::optional<Insn> insn = One(code.subspan(at));
-    state->in_step |= done[at];
+    state->in_step |= done[at] || unit != 1;
     if (!insn) {
-      ++at;
+      at += unit;
       continue;
     }
     if (!done[at] && !IsPadding(*insn) && (state->in_step || at >= kUncertain)) {

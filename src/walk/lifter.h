@@ -1,7 +1,8 @@
 // Machine code to micro-ops.
 //
 // Pure: takes bytes, gives micro-ops. Nothing here knows files, processes or maps; the code cache (code_cache.h) places
-// what comes out. One architecture is built in (x86-64); the interface names none.
+// what comes out. x86-64 is decoded by Zydis, A64 by a table of our own (src/a64). The micro-ops of the two are different
+// sets, each with a core that executes it (bpf/walk, bpf/walk/a64).
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,12 @@ struct Insn {
 // What the lifter must know about the machine whose code it reads: on a CPU without them, tzcnt and lzcnt are bsf and
 // bsr.
 struct LiftOptions {
+  enum class Machine : uint8_t { kX86_64, kA64 } machine = Machine::kX86_64;
   bool bmi1 = true;
   bool lzcnt = true;
   // The machine that brink runs on.
   static LiftOptions Host();
+  static LiftOptions A64() { return {.machine = Machine::kA64}; }
 };
 
 class Lifter {
@@ -41,8 +44,8 @@ class Lifter {
   Lifter(const Lifter&) = delete;
   Lifter& operator=(const Lifter&) = delete;
 
-  // The instruction at the start of `bytes`. Nothing when the bytes end inside it, or for a breakpoint (int3), which is
-  // never lifted. What is no instruction, or one outside the set, is a micro-op that ends the walk.
+  // The instruction at the start of `bytes`. Nothing when the bytes end inside it, or for a breakpoint (int3,
+  // brk), which is never lifted. What is no instruction, or one outside the set, is a micro-op that ends the walk.
   // Insn.offset is 0 and Insn.target counts from the instruction. Thread-compatible.
   std::optional<Insn> One(std::span<const uint8_t> bytes) const;
 

@@ -93,6 +93,7 @@ enum brink_stop {
 	BRINK_STOP_SIGNAL = 15,		/* hop, step: a signal changed the flow */
 	BRINK_STOP_EXIT = 16,		/* hop, step: the thread ended */
 	BRINK_STOP_NOT_USER = 17,	/* sample hit the kernel and there is no way to the user state */
+	BRINK_STOP_SVE = 18,		/* A64: an instruction on scalable vectors or matrices */
 	BRINK_STOP_MAX
 };
 

@@ -31,7 +31,7 @@
 
 /* --- registers --------------------------------------------------------------------------------------------------- */
 
-/* Numbers in the register file. The general registers are the machine's own numbers (x86-64: rax 0 .. r15 15). */
+/* Numbers in the register file. The general registers are the machine's own numbers (x86-64: rax 0 .. r15 15; A64: x0 .. x15). */
 enum brink_walk_regnum {
 	BRINK_WREG_ZERO = 16,	/* always 0 */
 	BRINK_WREG_IP = 17,	/* address of the instruction being executed */
@@ -42,7 +42,7 @@ enum brink_walk_regnum {
 	BRINK_WREG_T0 = 22,
 	BRINK_WREG_T1 = 23,
 	BRINK_WREG_K0 = 24,	/* mask registers k0..k7 */
-	BRINK_WREG_COUNT = 32
+	BRINK_WREG_COUNT = 64	/* from 24 on A64 has its upper general registers (bpf/walk/a64/ops.h) */
 };
 
 /* --- micro-ops --------------------------------------------------------------------------------------------------- */
