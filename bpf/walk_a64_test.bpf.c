@@ -8,7 +8,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 SEC("raw_tp")
-int walk_a64_test_run(void *ctx)
+int walk_test_run(void *ctx)
 {
 	__u32 slot = 0;
 	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &slot);

@@ -66,6 +66,16 @@ struct task_struct___thread {
 	struct thread_struct thread;
 };
 
+/* A64: the thread's TPIDR_EL0, as of its last switch. */
+struct thread_struct___a64 {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+struct task_struct___a64 {
+	struct thread_struct___a64 thread;
+};
+
 /* The restartable-sequence area: in the task itself, or in a structure of its own (6.19). */
 struct task_struct___rseq {
 	void *rseq;

@@ -4,7 +4,7 @@
 #define BRINK_WALK_MISS_H_
 
 #include "lib/sample.h"
-#include "walk/run.h"
+#include "walk/machine.h"
 
 /* The same miss is sent once in so long: user space needs a moment to answer. */
 #define WALK_MISS_QUIET_NS 5000000ull

@@ -125,7 +125,6 @@ WALK_INLINE void walk_hide_rseq(struct brink_walk *w, const struct task_struct *
 /* What user space knows about the process. 0, or 1 with w->stop set. */
 WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct *task)
 {
-	const struct task_struct___thread *thread = (const struct task_struct___thread *)task;
 	const struct brink_walk_proc *proc = bpf_map_lookup_elem(&walk_procs, &w->asid);
 
 	if (!proc || proc->vm_stamp != walk_vm_stamp(task))
@@ -134,36 +133,9 @@ WALK_INLINE int walk_take_process(struct brink_walk *w, const struct task_struct
 		return walk_stop(w, BRINK_STOP_DEVICE_MEMORY);
 	w->proc = *proc;
 	walk_hide_rseq(w, task);
-	if (proc->flags & BRINK_PROC_FSBASE) {
-		w->reg[BRINK_WREG_FS].val = BPF_CORE_READ(thread, thread.fsbase);
-		w->reg[BRINK_WREG_FS].unk = 0;
-		w->reg[BRINK_WREG_GS].val = BPF_CORE_READ(thread, thread.gsbase);
-		w->reg[BRINK_WREG_GS].unk = 0;
-	}
+	if (proc->flags & BRINK_PROC_FSBASE)
+		walk_take_bases(w, task);
 	return 0;
-}
-
-/* pt_regs of a perf_event context, at fixed offsets (lib/regs.h says why). */
-WALK_INLINE void walk_take_regs(struct brink_walk *w, void *ctx)
-{
-	w->reg[0].val = brink_ctx_u64(ctx, 80);
-	w->reg[1].val = brink_ctx_u64(ctx, 88);
-	w->reg[2].val = brink_ctx_u64(ctx, 96);
-	w->reg[3].val = brink_ctx_u64(ctx, 40);
-	w->reg[4].val = brink_ctx_u64(ctx, 152);
-	w->reg[5].val = brink_ctx_u64(ctx, 32);
-	w->reg[6].val = brink_ctx_u64(ctx, 104);
-	w->reg[7].val = brink_ctx_u64(ctx, 112);
-	w->reg[8].val = brink_ctx_u64(ctx, 72);
-	w->reg[9].val = brink_ctx_u64(ctx, 64);
-	w->reg[10].val = brink_ctx_u64(ctx, 56);
-	w->reg[11].val = brink_ctx_u64(ctx, 48);
-	w->reg[12].val = brink_ctx_u64(ctx, 24);
-	w->reg[13].val = brink_ctx_u64(ctx, 16);
-	w->reg[14].val = brink_ctx_u64(ctx, 8);
-	w->reg[15].val = brink_ctx_u64(ctx, 0);
-	w->reg[BRINK_WREG_IP].val = brink_ctx_u64(ctx, 128);
-	w->flags = brink_ctx_u64(ctx, 144);
 }
 
 /*
@@ -172,10 +144,7 @@ WALK_INLINE void walk_take_regs(struct brink_walk *w, void *ctx)
  */
 WALK_INLINE int walk_take_space(struct brink_walk *w, const struct task_struct *task, __u64 born_ns)
 {
-	__u32 i;
-
-	for (i = 0; i < 16; i++)
-		w->reg[i].unk = 0;
+	walk_regs_known(w);
 	w->asid = walk_asid(task);
 	if (!w->asid)
 		return walk_stop(w, BRINK_STOP_NOT_USER);

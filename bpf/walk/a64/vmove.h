@@ -72,7 +72,7 @@ WALK_INLINE __u64 a64_widen(__u64 x, __u32 e)
 /* USHLL, SSHLL */
 WALK_GLOBAL int a64_v_widen(struct brink_walk *w, const struct brink_uop *u)
 {
-	__u64 source, known, r[2], h;
+	__u64 source, known, r[2], h, ones;
 	__u32 i, e, n, upper;
 
 	if (!w || !u)
@@ -81,6 +81,7 @@ WALK_GLOBAL int a64_v_widen(struct brink_walk *w, const struct brink_uop *u)
 	n = u->index & 31;
 	upper = u->aux >> 1 & 1;
 	h = walk_tops(e);
+	ones = walk_tops((e + 1) & 3) >> ((16u << e) - 1 & 63);
 	source = a64_v(w, u->src)[upper];
 	known = walk_expand(w->vknown[u->src & 31] >> (8 * upper));
 	for (i = 0; i < 2; i++) {
@@ -89,8 +90,8 @@ WALK_GLOBAL int a64_v_widen(struct brink_walk *w, const struct brink_uop *u)
 		r[i] = a64_widen(x, e);
 		if (u->aux & 1)
 			r[i] |= a64_widen(walk_fill_elements(x & h, e), e) << (8u << e);
-		/* Nothing is shifted out: an element has twice the room. With a sign, the neighbour would be hit. */
-		r[i] = r[i] << n & ~(walk_tops((e + 1) & 3) >> ((16u << e) - 1)) * ((1ull << n) - 1);
+		/* What a neighbour's sign shifts in is cut off. */
+		r[i] = r[i] << n & ~(ones * ((1ull << n) - 1));
 	}
 	known = walk_known_bytes(~(a64_widen(known, e) | a64_widen(known, e) << (8u << e))) |
 		walk_known_bytes(~(a64_widen(known >> 32, e) | a64_widen(known >> 32, e) << (8u << e))) << 8;

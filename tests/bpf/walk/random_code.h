@@ -13,6 +13,7 @@ class CodeMaker {
  public:
   explicit CodeMaker(uint64_t seed);
   void Fill(std::span<uint8_t> code);
+  void State(brink_walk* state, bool known) { maker_.State(state, known); }
   StateMaker& maker() { return maker_; }
 
  private:
