@@ -34,6 +34,33 @@ bool HasSegmentBaseWrite(std::span<const uint8_t> code) {
   return false;
 }
 
+bool HasThreadBaseWriteA64(std::span<const uint8_t> code) {
+  constexpr uint32_t kMask = 0xffffffe0, kWrite = 0xd51bd040;
+  for (size_t at = 0; at + 4 <= code.size(); at += 4) {
+    uint32_t word;
+    std::memcpy(&word, code.data() + at, sizeof word);
+    if ((word & kMask) == kWrite) return true;
+  }
+  return false;
+}
+
+bool SetsThreadBaseAtStart(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.rfind("ld-linux-aarch64", 0) == 0 || name.rfind("ld-musl-aarch64", 0) == 0;
+}
+
+namespace {
+
+bool ChangesBases(std::span<const uint8_t> code) {
+#if defined(__aarch64__)
+  return HasThreadBaseWriteA64(code);
+#else
+  return HasSegmentBaseWrite(code);
+#endif
+}
+
+}  // namespace
+
 StatusOr<bool> SegmentScanner::ScanArea(int mem_fd, const VmArea& area) {
   std::vector<uint8_t> block(kBlock + kLongest);
   size_t kept = 0;  // bytes of the previous block at the front: a pattern may lie across
@@ -43,7 +70,7 @@ StatusOr<bool> SegmentScanner::ScanArea(int mem_fd, const VmArea& area) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, "reading code");
     size_t have = kept + static_cast<size_t>(n);
-    if (HasSegmentBaseWrite({block.data(), have})) return true;
+    if (ChangesBases({block.data(), have})) return true;
     kept = std::min(have, kLongest - 1);
     std::memmove(block.data(), block.data() + have - kept, kept);
     at += static_cast<uint64_t>(n);
@@ -56,6 +83,9 @@ SegmentScanner::Answer SegmentScanner::Scan(pid_t pid, const std::vector<VmArea>
   Answer answer;
   for (const VmArea& area : areas) {
     if (!area.executable || area.path == "[vsyscall]" || area.path == "[vdso]" || area.path == "[uprobes]") continue;
+#if defined(__aarch64__)
+    if (SetsThreadBaseAtStart(area.path)) continue;
+#endif
     Key key{area.inode, area.offset, area.end - area.start, area.path};
     bool is_file = area.inode != 0 && !area.writable;
     if (auto it = known_.find(key); is_file && it != known_.end()) {

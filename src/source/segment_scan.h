@@ -1,4 +1,4 @@
-// Finds code that changes segment bases behind the kernel's back (WRFSBASE, WRGSBASE).
+// Finds code that changes segment bases behind the kernel's back (WRFSBASE, WRGSBASE; of A64 the thread's TPIDR_EL0).
 //
 // thread.fsbase, which the walker reads, is true only for threads that never execute these instructions: a process with
 // such code among its executable mappings gets unknown segment bases. The search is by byte pattern at every offset, so
@@ -21,6 +21,11 @@ namespace brink {
 
 // F3 [REX] 0F AE /2 or /3 with a register operand. Longest form: 5 bytes.
 bool HasSegmentBaseWrite(std::span<const uint8_t> code);
+// A64: MSR TPIDR_EL0 of any register, in words at multiples of four.
+bool HasThreadBaseWriteA64(std::span<const uint8_t> code);
+// The dynamic loader of that machine sets the base once, before a program's first instruction; the kernel has the value
+// from the thread's next switch on (bpf/walk/machine.h).
+bool SetsThreadBaseAtStart(const std::string& path);
 
 // Remembers the answer by file, so that a library is read once in a run. Not thread-safe.
 class SegmentScanner {

@@ -18,6 +18,25 @@ TEST(HasSegmentBaseWrite, FindsEveryForm) {
   for (const auto& form : forms) EXPECT_TRUE(HasSegmentBaseWrite(form));
 }
 
+TEST(HasThreadBaseWriteA64, FindsTheWriteOfAnyRegisterAndNotTheRead) {
+  const std::vector<uint8_t> nop = {0x1f, 0x20, 0x03, 0xd5}, write_x3 = {0x43, 0xd0, 0x1b, 0xd5}, write_zero = {0x5f, 0xd0, 0x1b, 0xd5},
+                             read_x0 = {0x40, 0xd0, 0x3b, 0xd5};
+  auto code = [&](const std::vector<uint8_t>& word) {
+    std::vector<uint8_t> bytes = nop;
+    bytes.insert(bytes.end(), word.begin(), word.end());
+    return bytes;
+  };
+  EXPECT_TRUE(HasThreadBaseWriteA64(code(write_x3)));
+  EXPECT_TRUE(HasThreadBaseWriteA64(code(write_zero)));
+  EXPECT_FALSE(HasThreadBaseWriteA64(code(read_x0)));
+  EXPECT_FALSE(HasThreadBaseWriteA64(code({0x43, 0xd0, 0x1b})));
+  std::vector<uint8_t> between = {0, 0};  // across two words it is no instruction
+  between.insert(between.end(), write_x3.begin(), write_x3.end());
+  EXPECT_FALSE(HasThreadBaseWriteA64(between));
+  EXPECT_TRUE(SetsThreadBaseAtStart("/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1"));
+  EXPECT_FALSE(SetsThreadBaseAtStart("/usr/lib/aarch64-linux-gnu/libc.so.6"));
+}
+
 TEST(HasSegmentBaseWrite, LeavesReadsAndFencesAlone) {
   const std::vector<std::vector<uint8_t>> forms = {
       {},
