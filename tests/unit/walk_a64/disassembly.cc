@@ -1,5 +1,6 @@
 #include "disassembly.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cctype>

@@ -1,0 +1,130 @@
+// Walks from random stops of real programs against their execution, instruction by instruction, in user emulation.
+//
+// BRINK_A64_PROGRAMS names programs, commands separated by ';', with BRINK_A64_SYSROOT for their libraries,
+// BRINK_A64_WINDOWS how many stops of each are taken, BRINK_A64_GAP the most instructions between two. The emulator opens
+// the exclusive monitor at every step, so what waits for an exclusive store does so for ever.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "base/stop.h"
+#include "gdb_remote.h"
+
+namespace brink::walk_test {
+namespace {
+
+struct Taken {
+  uint64_t from, to;
+  bool operator==(const Taken&) const = default;
+};
+
+struct Totals {
+  uint64_t windows = 0, full = 0, half = 0, branches = 0, steps = 0, wrong = 0;
+  std::map<std::string, uint64_t> stops;
+};
+
+constexpr uint32_t kDepth = 32;
+
+// The instructions that the walk went over, executed: every branch that was taken. False: the program has ended.
+bool Execute(GdbRemote& program, uint32_t steps, uint64_t ip, std::vector<Taken>* out) {
+  for (uint32_t i = 0; i < steps; ++i) {
+    if (!program.Step()) return false;
+    const uint64_t next = program.pc();
+    if (next != ip + 4) out->push_back({ip, next});
+    ip = next;
+  }
+  return true;
+}
+
+// One stop: the walk, and then what really happens.
+bool Window(GdbRemote& program, walk::HostWalker& walker, bool vectors, Totals* totals) {
+  walk::A64Registers registers;
+  if (!program.ReadRegisters(&registers, vectors)) return false;
+  walk::WalkOptions options;
+  options.depth = kDepth;
+  options.max_steps = 4000;
+  const auto read = [&](uint64_t address, void* to, size_t size) { return program.ReadMemory(address, to, size); };
+  const walk::WalkResult walk = walker.Walk(registers, read, options);
+  std::vector<Taken> said, done;
+  for (const BranchEntry& branch : walk.branches) {
+    if (branch.to != branch.from + 4) said.push_back({branch.from, branch.to});
+  }
+  const bool alive = Execute(program, walk.steps, registers.ip, &done);
+  if (!alive) return false;
+  ++totals->windows;
+  totals->branches += said.size();
+  totals->steps += walk.steps;
+  totals->full += walk.branches.size() >= kDepth;
+  totals->half += walk.branches.size() >= kDepth / 2;
+  ++totals->stops[std::string(StopReasonName(walk.stop))];
+  const bool end_differs = walk.steps > 0 && program.pc() != walk.end_ip;
+  if (said == done && !end_differs) return true;
+  ++totals->wrong;
+  std::ostringstream text;
+  const size_t at = static_cast<size_t>(std::mismatch(said.begin(), said.begin() + std::min(said.size(), done.size()), done.begin()).first - said.begin());
+  text << std::hex << "from " << registers.ip << ", branch " << std::dec << at << " of " << said.size() << "/" << done.size() << std::hex;
+  if (at < said.size()) text << " walk " << said[at].from << " -> " << said[at].to;
+  if (at < done.size()) text << " cpu " << done[at].from << " -> " << done[at].to;
+  text << " end " << walk.end_ip;
+  ADD_FAILURE() << text.str();
+  return true;
+}
+
+void Run(const std::vector<std::string>& command, uint64_t windows, uint64_t gap, Totals* totals) {
+  const char* sysroot = std::getenv("BRINK_A64_SYSROOT");
+  auto program = GdbRemote::Start(command, sysroot ? sysroot : "");
+  ASSERT_NE(program, nullptr) << command[0] << " did not start";
+  walk::HostWalker walker(walk::LiftOptions::A64());
+  std::mt19937_64 random(windows);
+  while (totals->windows < windows && totals->wrong < 3) {
+    for (uint64_t i = random() % gap; i > 0; --i) {
+      if (!program->Step()) return;
+    }
+    if (!Window(*program, walker, random() % 2 == 0, totals)) return;
+  }
+}
+
+void Report(const std::string& name, const Totals& totals) {
+  const double n = static_cast<double>(std::max<uint64_t>(totals.windows, 1));
+  std::cout << name << ": " << totals.windows << " windows, " << totals.wrong << " wrong, full " << 100 * totals.full / n << " %, half "
+            << 100 * totals.half / n << " %, " << totals.branches << " branches, " << totals.steps << " steps; ends:";
+  for (const auto& [stop, count] : totals.stops) std::cout << " " << stop << " " << count;
+  std::cout << "\n";
+}
+
+TEST(A64Programs, WalksGoWhereTheProgramGoes) {
+  std::vector<std::string> commands;
+  if (const char* list = std::getenv("BRINK_A64_PROGRAMS")) {
+    std::istringstream lines(list);
+    for (std::string line; std::getline(lines, line, ';');) commands.push_back(line);
+  } else if (::access("/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1", X_OK) == 0 || ::access("/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1", X_OK) == 0) {
+    // A library is a program as well: it loads, relocates and prints what it is.
+    commands.push_back("/lib/ld-linux-aarch64.so.1 /usr/lib/aarch64-linux-gnu/libc.so.6");
+  }
+  if (commands.empty()) GTEST_SKIP() << "needs a program of arm64 (package libc6:arm64)";
+  if (::access("/usr/bin/qemu-aarch64-static", X_OK) != 0 && ::access("/usr/bin/qemu-aarch64", X_OK) != 0) {
+    GTEST_SKIP() << "needs qemu-aarch64 (package qemu-user-static)";
+  }
+  const char* wanted = std::getenv("BRINK_A64_WINDOWS");
+  const char* gap = std::getenv("BRINK_A64_GAP");
+  const uint64_t windows = wanted ? std::strtoull(wanted, nullptr, 10) : 150;
+  for (const std::string& line : commands) {
+    std::istringstream words(line);
+    std::vector<std::string> command;
+    for (std::string word; words >> word;) command.push_back(word);
+    Totals totals;
+    Run(command, windows, gap ? std::strtoull(gap, nullptr, 10) : 300, &totals);
+    Report(line.substr(0, 60), totals);
+    EXPECT_EQ(totals.wrong, 0u) << line;
+    EXPECT_GT(totals.windows, 0u) << line;
+  }
+}
+
+}  // namespace
+}  // namespace brink::walk_test
