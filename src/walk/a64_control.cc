@@ -34,17 +34,12 @@ bool BranchRegisterPac(A64Word& w) {
   }
   w.Op(opc == 0 ? BRINK_A64_BR : opc == 1 ? BRINK_A64_BLR : BRINK_A64_RET);
   w.u.src = opc == 2 ? A64Word::Src(30) : w.rn();
-  w.u.aux = 1;
+  w.u.aux = w.options.address_bits;
   w.insn.falls_through = opc == 1;
   return true;
 }
 
-bool PacHint(A64Word& w, uint32_t reg, uint8_t what) {
-  w.Op(BRINK_A64_PAC);
-  w.u.dst = A64Word::Dst(reg);
-  w.u.aux = what;
-  return true;
-}
+bool PacHint(A64Word& w, uint32_t reg, uint8_t what) { return w.Pac(A64Word::Dst(reg), what); }
 
 bool Hint(A64Word& w) {
   switch (w.bits(11, 5)) {
@@ -110,7 +105,7 @@ constexpr uint32_t SystemRegister(uint32_t op0, uint32_t op1, uint32_t crn, uint
 }
 constexpr uint32_t kNzcv = SystemRegister(3, 3, 4, 2, 0), kFpcr = SystemRegister(3, 3, 4, 4, 0), kFpsr = SystemRegister(3, 3, 4, 4, 1),
                    kTpidr = SystemRegister(3, 3, 13, 0, 2), kDit = SystemRegister(3, 3, 4, 2, 5), kSsbs = SystemRegister(3, 3, 4, 2, 6),
-                   kTco = SystemRegister(3, 3, 4, 2, 7);
+                   kTco = SystemRegister(3, 3, 4, 2, 7), kRndr = SystemRegister(3, 3, 2, 4, 0), kRndrrs = SystemRegister(3, 3, 2, 4, 1);
 
 bool Copy(A64Word& w, uint8_t dst, uint8_t src) {
   w.Op(BRINK_A64_OR);
@@ -128,6 +123,10 @@ bool Mrs(A64Word& w) {
     w.u.aux = BRINK_A64_FLAG_READ;
     w.u.dst = w.rd();
     return true;
+  }
+  if (reg == kRndr || reg == kRndrrs) {
+    w.u.dst = w.rd();
+    return w.Clobber(BRINK_A64_LOSE_REG | BRINK_A64_LOSE_FLAGS);
   }
   // Counters and the like, and identification, which the kernel answers: whatever comes.
   const bool identification = w.bit(19) && op1 == 0 && w.bits(15, 12) == 0;
@@ -188,7 +187,7 @@ constexpr uint32_t kBreakMask = 0xffe0001f, kBreak = 0xd4200000;
 
 }  // namespace
 
-std::optional<Insn> LiftA64(uint32_t word) {
+std::optional<Insn> LiftA64(uint32_t word, const LiftOptions& options) {
   if ((word & kBreakMask) == kBreak) return std::nullopt;
   Insn insn;
   const auto blank = [&] {
@@ -198,7 +197,7 @@ std::optional<Insn> LiftA64(uint32_t word) {
   };
   blank();
   insn.falls_through = true;
-  A64Word w(word, &insn);
+  A64Word w(word, &insn, options);
   const bool lifted = w.form == Form::kSve          ? w.Stop(BRINK_STOP_SVE)
                       : w.form <= Form::kExtract    ? LiftA64Immediate(w)
                       : w.form <= Form::kTestBranch ? LiftA64Control(w)

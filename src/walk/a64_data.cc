@@ -193,10 +193,7 @@ bool CondSelect(A64Word& w) {
 
 bool Pac(A64Word& w, uint32_t opcode) {
   if (opcode > 17 || (opcode >= 8 && w.bits(9, 5) != 31)) return false;
-  w.Op(BRINK_A64_PAC);
-  w.u.dst = w.rd();
-  w.u.aux = opcode >= 16 ? BRINK_A64_PAC_STRIP : opcode & 4 ? BRINK_A64_PAC_CHECK : BRINK_A64_PAC_SIGN;
-  return true;
+  return w.Pac(w.rd(), opcode >= 16 ? BRINK_A64_PAC_STRIP : opcode & 4 ? BRINK_A64_PAC_CHECK : BRINK_A64_PAC_SIGN);
 }
 
 bool OneSource(A64Word& w) {

@@ -92,6 +92,7 @@ bool Immediate(A64Word& w) {
 }  // namespace
 
 bool LiftA64Float(A64Word& w) {
+  w.u.index = 0;
   const bool typed = kTypeBytes[w.bits(23, 22)] != 0;
   switch (w.form) {
     case Form::kFpInteger: return Integer(w);

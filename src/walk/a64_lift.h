@@ -13,8 +13,9 @@ struct A64Word {
   a64::Form form;
   Insn& insn;
   brink_uop& u;
+  const LiftOptions& options;
 
-  A64Word(uint32_t w, Insn* out) : word(w), form(a64::FormOf(w)), insn(*out), u(out->uop) {}
+  A64Word(uint32_t w, Insn* out, const LiftOptions& o) : word(w), form(a64::FormOf(w)), insn(*out), u(out->uop), options(o) {}
 
   uint32_t bits(int high, int low) const { return a64::Bits(word, high, low); }
   uint32_t bit(int n) const { return a64::Bit(word, n); }
@@ -36,6 +37,14 @@ struct A64Word {
   void Constant(uint64_t value) {
     u.disp = static_cast<int32_t>(value);
     u.imm = static_cast<int32_t>(value >> 32);
+  }
+  // Pointer authentication of a register.
+  bool Pac(uint8_t reg, uint8_t what) {
+    u.op = BRINK_A64_PAC;
+    u.dst = reg;
+    u.aux = what;
+    u.index = options.address_bits;
+    return true;
   }
   // Results become unknown.
   bool Clobber(uint8_t what) {
@@ -69,6 +78,6 @@ bool LiftA64Vector(A64Word& w);
 bool LiftA64Float(A64Word& w);
 
 // The instruction, a micro-op that ends the walk for what is not followed, nothing for a breakpoint (brk).
-std::optional<Insn> LiftA64(uint32_t word);
+std::optional<Insn> LiftA64(uint32_t word, const LiftOptions& options);
 
 }  // namespace brink::walk

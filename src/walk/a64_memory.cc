@@ -280,8 +280,8 @@ bool VectorMultiple(A64Word& w, bool post) {
     w.u.aux = static_cast<uint8_t>(count);
     return true;
   }
-  if (load) return w.ClobberVector(reg, count);
   w.u.msh = static_cast<uint8_t>(count * bytes);
+  if (load) return w.ClobberVector(reg, count);
   return w.Clobber(BRINK_A64_LOSE_MEMORY);
 }
 
@@ -311,8 +311,8 @@ bool VectorSingle(A64Word& w, bool post) {
     w.u.sh = w.bit(30) ? 16 : 8;
     return true;
   }
-  if (load) return w.ClobberVector(reg, count);
   w.u.msh = static_cast<uint8_t>(bytes);
+  if (load) return w.ClobberVector(reg, count);
   return w.Clobber(BRINK_A64_LOSE_MEMORY);
 }
 

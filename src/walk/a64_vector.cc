@@ -154,6 +154,12 @@ bool Misc(A64Word& w) {
   }
 }
 
+// The same of half precision: a bit for each opcode, by U and bit 23.
+bool MiscHalfExists(const Fields& f, uint32_t opcode) {
+  constexpr uint32_t kAllocated[4] = {0x3f000000, 0x2f00f000, 0x3f000000, 0xae00b000};
+  return kAllocated[(f.u ? 2 : 0) + (f.size >> 1)] >> opcode & 1;
+}
+
 bool Across(A64Word& w) {
   const Fields f(w);
   const uint32_t opcode = w.bits(16, 12);
@@ -264,6 +270,7 @@ bool Scalar(A64Word& w) {
 }  // namespace
 
 bool LiftA64Vector(A64Word& w) {
+  w.u.index = 0;  // no address: the number of an element, a count, or nothing
   switch (w.form) {
     case Form::kVectorCopy: return Copy(w);
     case Form::kVectorSame: return Same(w);
@@ -274,6 +281,7 @@ bool LiftA64Vector(A64Word& w) {
     case Form::kVectorImmediate: return Immediate(w);
     case Form::kVectorShift: return Shift(w);
     case Form::kVectorScalar: return Scalar(w);
+    case Form::kVectorMiscHalf: return MiscHalfExists(Fields(w), w.bits(16, 12)) && w.ClobberVector(w.bits(4, 0));
     case Form::kVectorTable: {
       const Fields f(w);
       if (w.bits(14, 12) == 0) return Vector(w, f, BRINK_AV_TABLE, 0, f.rn, f.rm, 0);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "walk/a64/ops.h"
 #include "walk/code_cache.h"
 
@@ -118,12 +119,14 @@ brink_walk_config Config(const WalkOptions& options) {
 }  // namespace
 
 WalkResult HostWalker::Walk(const Registers& registers, const ReadMemory& read, const WalkOptions& options) {
+  BRINK_CHECK(impl_->options.machine == LiftOptions::Machine::kX86_64);
   CoreBegin(&impl_->state, Config(options));
   Load(registers, &impl_->state);
   return Run(read, options);
 }
 
 WalkResult HostWalker::Walk(const A64Registers& registers, const ReadMemory& read, const WalkOptions& options) {
+  BRINK_CHECK(impl_->options.machine == LiftOptions::Machine::kA64);
   CoreBeginA64(&impl_->state, Config(options));
   Load(registers, &impl_->state);
   return Run(read, options);

@@ -1,6 +1,10 @@
 #include "walk/lifter.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "base/check.h"
 #include "walk/a64_lift.h"
@@ -12,6 +16,9 @@ LiftOptions LiftOptions::Host() {
   LiftOptions options;
 #if defined(__aarch64__)
   options.machine = Machine::kA64;
+  // The stack lies at the top of what there is.
+  const int bits = 64 - std::countl_zero(static_cast<uint64_t>(getauxval(AT_RANDOM)));
+  options.address_bits = static_cast<uint8_t>(std::clamp(bits, 36, 48));
 #elif defined(__x86_64__)
   __builtin_cpu_init();
   options.bmi1 = __builtin_cpu_supports("bmi");
@@ -48,15 +55,15 @@ constexpr uint8_t kInt3 = 0xcc;
 // Instructions of A64 have four bytes at multiples of four; what else a machine has is one byte at least.
 constexpr int64_t kA64Bytes = 4;
 
-std::optional<Insn> OneA64(std::span<const uint8_t> bytes) {
+std::optional<Insn> OneA64(std::span<const uint8_t> bytes, const LiftOptions& options) {
   if (bytes.size() < kA64Bytes) return std::nullopt;
-  return LiftA64(bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24);
+  return LiftA64(bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24, options);
 }
 
 }  // namespace
 
 std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
-  if (impl_->options.machine == LiftOptions::Machine::kA64) return OneA64(bytes);
+  if (impl_->options.machine == LiftOptions::Machine::kA64) return OneA64(bytes, impl_->options);
   if (bytes.empty() || bytes[0] == kInt3) return std::nullopt;
   Decoded d;
   d.options = impl_->options;
@@ -102,8 +109,11 @@ std::vector<Insn> Lifter::Page(std::span<const uint8_t> code, uint16_t offset, s
 
 namespace {
 
-bool IsPadding(const Insn& insn) {
-  return insn.uop.op == BRINK_OP_NOP || (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED);
+// Of A64 only the one word: barriers and landing pads are no-operations as well.
+bool IsPadding(const Insn& insn, std::span<const uint8_t> code, bool a64) {
+  constexpr uint8_t kA64Nop[] = {0x1f, 0x20, 0x03, 0xd5};
+  const bool nop = a64 ? std::memcmp(code.data(), kA64Nop, sizeof kA64Nop) == 0 : insn.uop.op == BRINK_OP_NOP;
+  return nop || (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED);
 }
 
 }  // namespace
@@ -126,7 +136,7 @@ std::vector<Insn> Lifter::Sweep(std::span<const uint8_t> code, std::vector<bool>
       at += unit;
       continue;
     }
-    if (!done[at] && !IsPadding(*insn) && (state->in_step || at >= kUncertain)) {
+    if (!done[at] && !IsPadding(*insn, code.subspan(at), unit != 1) && (state->in_step || at >= kUncertain)) {
       insn->offset = static_cast<uint16_t>(at);
       if (insn->target != Insn::kNoTarget) insn->target += at;
       done[at] = true;

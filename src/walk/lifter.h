@@ -32,6 +32,9 @@ struct LiftOptions {
   enum class Machine : uint8_t { kX86_64, kA64 } machine = Machine::kX86_64;
   bool bmi1 = true;
   bool lzcnt = true;
+  // A64: bits of user addresses; the code of a signed pointer lies above. A kernel with more than 48 gives addresses of 48
+  // unless asked.
+  uint8_t address_bits = 48;
   // The machine that brink runs on.
   static LiftOptions Host();
   static LiftOptions A64() { return {.machine = Machine::kA64}; }

@@ -5,10 +5,18 @@
 
 #include "walk/a64/alu.h"
 
+/* An access that must be aligned is not: no page that is brought in helps. */
 WALK_INLINE int a64_fault(struct brink_walk *w)
 {
 	w->fault_address = w->ea;
+	w->denied = 1;
 	return walk_stop(w, BRINK_STOP_FAULT);
+}
+
+/* Ordered and atomic accesses need not be aligned on every machine (FEAT_LSE2). */
+WALK_INLINE int a64_misaligned(struct brink_walk *w)
+{
+	return walk_stop(w, BRINK_STOP_UNSUPPORTED);
 }
 
 /* The bytes of one element. */
@@ -73,9 +81,17 @@ WALK_GLOBAL int a64_store_two(struct brink_walk *w, const struct brink_uop *u)
 	return 0;
 }
 
-WALK_INLINE void a64_reserve(struct brink_walk *w)
+/* What is reserved: address, and above it the size, by which a store must be of the same kind as the load. */
+WALK_INLINE __u64 a64_reservation(const struct brink_walk *w, const struct brink_uop *u)
 {
-	w->reg[BRINK_A64_MONITOR].val = w->ea;
+	__u64 pair = u->op == BRINK_A64_PAIR_LOAD || u->op == BRINK_A64_PAIR_STORE;
+
+	return w->ea | (__u64)a64_size(u) << 56 | pair << 60;
+}
+
+WALK_INLINE void a64_reserve(struct brink_walk *w, const struct brink_uop *u)
+{
+	w->reg[BRINK_A64_MONITOR].val = a64_reservation(w, u);
 	w->reg[BRINK_A64_MONITOR].unk = w->reg[BRINK_WREG_MEM].unk;
 }
 
@@ -84,7 +100,7 @@ WALK_INLINE int a64_pair_load(struct brink_walk *w, const struct brink_uop *u)
 	if (a64_load_two(w, u))
 		return 1;
 	if (u->aux & BRINK_A64_MONITORED)
-		a64_reserve(w);
+		a64_reserve(w, u);
 	a64_loaded(w, u, u->dst, w->reg[BRINK_WREG_T0]);
 	a64_loaded(w, u, u->src2, w->reg[BRINK_WREG_T1]);
 	return 0;
@@ -94,13 +110,13 @@ WALK_INLINE int a64_pair_load(struct brink_walk *w, const struct brink_uop *u)
  * May the exclusive store be done? The kernel opens the monitor on its way back to the thread, so that at the start of a
  * walk nothing is reserved. 1 yes, 0 no; 2 stops the walk: the monitor is elsewhere, and then the machine may do as it likes.
  */
-WALK_INLINE int a64_may_store(struct brink_walk *w)
+WALK_INLINE int a64_may_store(struct brink_walk *w, const struct brink_uop *u)
 {
 	const struct brink_walk_reg *m = &w->reg[BRINK_A64_MONITOR];
 
 	if (m->unk || w->reg[BRINK_WREG_MEM].unk)
 		return m->unk == ~0ull && !w->reg[BRINK_WREG_MEM].unk ? 0 : 2;
-	return m->val == w->ea ? 1 : 2;
+	return m->val == a64_reservation(w, u) ? 1 : 2;
 }
 
 /* STXR, STXP */
@@ -114,7 +130,7 @@ WALK_GLOBAL int a64_exclusive(struct brink_walk *w, const struct brink_uop *u)
 	size = a64_size(u) << (u->op == BRINK_A64_PAIR_STORE);
 	if (!w->reg[BRINK_WREG_MEM].unk && (w->ea & (size - 1)))
 		return a64_fault(w);
-	may = a64_may_store(w);
+	may = a64_may_store(w, u);
 	if (may == 2)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 	if (may) {
@@ -189,7 +205,7 @@ WALK_GLOBAL int a64_atomic(struct brink_walk *w, const struct brink_uop *u)
 	if (w->reg[BRINK_WREG_MEM].unk)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 	if (w->ea & (a64_size(u) - 1))
-		return a64_fault(w);
+		return a64_misaligned(w);
 	if (walk_load(w, w->ea, msh, BRINK_WREG_T0))
 		return 1;
 	a64_atomic_value(w, u->aux, msh, w->reg[BRINK_WREG_T0], *a64_reg(w, u->src));
@@ -230,7 +246,7 @@ WALK_GLOBAL int a64_swap_if(struct brink_walk *w, const struct brink_uop *u)
 	if (w->reg[BRINK_WREG_MEM].unk)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 	if (w->ea & (a64_size(u) - 1))
-		return a64_fault(w);
+		return a64_misaligned(w);
 	if (walk_load(w, w->ea, msh, BRINK_WREG_T0))
 		return 1;
 	now = w->reg[BRINK_WREG_T0];
@@ -261,7 +277,7 @@ WALK_GLOBAL int a64_swap_pair(struct brink_walk *w, const struct brink_uop *u)
 	if (w->reg[BRINK_WREG_MEM].unk)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
 	if (w->ea & (2 * a64_size(u) - 1))
-		return a64_fault(w);
+		return a64_misaligned(w);
 	if (a64_load_two(w, u))
 		return 1;
 	low = w->reg[BRINK_WREG_T0];

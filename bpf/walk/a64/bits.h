@@ -234,7 +234,7 @@ WALK_GLOBAL int a64_flag_op(struct brink_walk *w, const struct brink_uop *u)
 	known = w->flags_known;
 	switch (u->aux) {
 	case BRINK_A64_FLAG_READ:
-		a64_write(w, u->dst, 0, w->flags, A64_NZCV & ~known);
+		a64_write(w, u->dst, 0, w->flags & A64_NZCV, A64_NZCV & ~known);
 		break;
 	case BRINK_A64_FLAG_WRITE:
 		a64_flags_all(w, b.val, ~b.unk);
@@ -269,28 +269,30 @@ WALK_GLOBAL int a64_flag_op(struct brink_walk *w, const struct brink_uop *u)
  * Pointer authentication, without the keys: a signed pointer has unknown bits where the code is; checking gives the
  * address back, as it does in a program that is not attacked. User addresses have bit 55 clear.
  */
-#define A64_PAC_BITS 0x007f000000000000ull
 #define A64_PAC_SIDE 0x0080000000000000ull
 WALK_GLOBAL int a64_pac(struct brink_walk *w, const struct brink_uop *u)
 {
 	struct brink_walk_reg *r;
+	__u64 code, side;
 
 	if (!w || !u)
 		return 1;
 	r = a64_reg(w, u->dst);
-	if (u->aux == BRINK_A64_PAC_SIGN) {
-		r->val &= ~A64_PAC_BITS;
-		r->unk |= A64_PAC_BITS;
-	} else if (u->aux == BRINK_A64_PAC_CHECK) {
-		r->val &= ~(A64_PAC_BITS | A64_PAC_SIDE);
-		r->unk &= ~(A64_PAC_BITS | A64_PAC_SIDE);
-	} else if (r->unk & A64_PAC_SIDE) {
-		r->val &= ~A64_PAC_BITS;
-		r->unk |= A64_PAC_BITS;
-	} else {
-		r->unk &= ~A64_PAC_BITS;
-		r->val = r->val & A64_PAC_SIDE ? r->val | A64_PAC_BITS : r->val & ~A64_PAC_BITS;
+	/* From the address on up to bit 54; of what is no user address the top byte belongs to it or not, as the kernel likes. */
+	code = (A64_PAC_SIDE - 1) & -(1ull << (u->index & 63));
+	if (u->aux == BRINK_A64_PAC_CHECK) {
+		r->val &= ~(code | A64_PAC_SIDE);
+		r->unk &= ~(code | A64_PAC_SIDE);
+		return 0;
 	}
+	side = (r->val | r->unk) & A64_PAC_SIDE;
+	if (side)
+		code |= ~A64_ADDRESS | A64_PAC_SIDE;
+	r->val &= ~code;
+	if (u->aux == BRINK_A64_PAC_SIGN || side)
+		r->unk |= code;
+	else
+		r->unk &= ~code;
 	return 0;
 }
 

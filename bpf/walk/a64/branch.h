@@ -8,11 +8,11 @@
 
 #define A64_LR 38
 
-/* The target in a register; authenticated: without its code. 0, or 1: the walk ends. */
+/* The target in a register; authenticated (aux, bits of an address): without its code. 0, or 1: the walk ends. */
 WALK_INLINE int a64_target(struct brink_walk *w, const struct brink_uop *u, __u64 *to)
 {
 	const struct brink_walk_reg *r = a64_reg(w, u->src);
-	__u64 m = u->aux ? 0x0000ffffffffffffull : A64_ADDRESS;
+	__u64 m = u->aux ? (1ull << (u->aux & 63)) - 1 : A64_ADDRESS;
 
 	if (r->unk & m)
 		return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);

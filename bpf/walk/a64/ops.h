@@ -49,7 +49,7 @@ enum brink_a64_op {
 	/* Branches; STOP, JMPI, CALLI and NOP have x86-64's numbers, by which the code cache knows them. */
 	BRINK_A64_BCOND = 10,	/* aux: condition */
 	BRINK_A64_B = 11,
-	BRINK_A64_BR = 12,	/* to b; aux 1: authenticated */
+	BRINK_A64_BR = 12,	/* to b; aux: authenticated, bits of an address; 0 not */
 	BRINK_A64_BL = 13,
 	BRINK_A64_BLR = 14,
 	BRINK_A64_RET = 15,
@@ -71,7 +71,7 @@ enum brink_a64_op {
 	BRINK_A64_BITS = 30,	/* of b; aux: enum brink_a64_bits */
 	BRINK_A64_CRC = 31,	/* of a with msh bits of b; aux 1: crc32c */
 	BRINK_A64_FLAG = 32,	/* aux: enum brink_a64_flag */
-	BRINK_A64_PAC = 33,	/* of dst; aux: enum brink_a64_pac */
+	BRINK_A64_PAC = 33,	/* of dst; aux: enum brink_a64_pac; index: bits of an address */
 	BRINK_A64_PAIR_LOAD = 34,	/* dst, src2 */
 	BRINK_A64_PAIR_STORE = 35,	/* src, src2; MONITORED: status to dst */
 	BRINK_A64_EXCLUSIVE = 36,	/* store of src with MONITORED */

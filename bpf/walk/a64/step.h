@@ -28,6 +28,7 @@ WALK_INLINE int a64_address(struct brink_walk *w, const struct brink_uop *u, __u
 	w->reg[BRINK_WREG_MEM].unk = unk;
 	if (walk_unlikely(u->base == BRINK_A64_SP && (b->val & 15))) {
 		w->fault_address = b->val;
+		w->denied = 1;
 		return walk_stop(w, BRINK_STOP_FAULT);
 	}
 	return 0;
@@ -54,6 +55,8 @@ WALK_GLOBAL int a64_clobber(struct brink_walk *w, const struct brink_uop *u)
 			if (walk_store(w, w->ea + i, 56, BRINK_WREG_T0))
 				return 1;
 		}
+	} else if ((u->flags & BRINK_UOP_MEM) && !w->reg[BRINK_WREG_MEM].unk && walk_touch(w, w->ea, (__u32)u->msh & 127)) {
+		return 1;	/* a load of what cannot be read */
 	}
 	if (u->aux & BRINK_A64_LOSE_VECTOR) {
 		for (i = 0; i < 4; i++) {
@@ -204,9 +207,9 @@ WALK_INLINE void a64_move_base(struct brink_walk *w, const struct brink_uop *u)
 WALK_INLINE int a64_ordered(struct brink_walk *w, const struct brink_uop *u)
 {
 	if (!w->reg[BRINK_WREG_MEM].unk && (w->ea & (a64_size(u) - 1)))
-		return a64_fault(w);
+		return u->aux & BRINK_A64_MONITORED ? a64_fault(w) : a64_misaligned(w);
 	if (u->aux & BRINK_A64_MONITORED)
-		a64_reserve(w);
+		a64_reserve(w, u);
 	return 0;
 }
 

@@ -81,7 +81,7 @@ WALK_GLOBAL int a64_v_widen(struct brink_walk *w, const struct brink_uop *u)
 	n = u->index & 31;
 	upper = u->aux >> 1 & 1;
 	h = walk_tops(e);
-	ones = walk_tops((e + 1) & 3) >> ((16u << e) - 1 & 63);
+	ones = walk_tops((e + 1) & 3) >> (((16u << e) - 1) & 63);
 	source = a64_v(w, u->src)[upper];
 	known = walk_expand(w->vknown[u->src & 31] >> (8 * upper));
 	for (i = 0; i < 2; i++) {

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <set>
 
+#include "disassembly.h"
 #include "machine.h"
 #include "random_a64.h"
 #include "walk/a64/vops.h"
@@ -203,6 +205,24 @@ bool Vague(const brink_walk& w) {
   return false;
 }
 
+// QEMU gives up on some words that are no instructions, instead of refusing them: what is only followed by its effects is
+// not taken from the table's fields alone. Slots stay as they are.
+void LeaveOutUndefined(std::vector<A64Case>* cases) {
+  std::vector<uint32_t> words;
+  for (const A64Case& c : *cases) words.push_back(c.input.word[0]);
+  const auto text = Disassemble(words);
+  constexpr uint32_t kNop = 0xd503201f;
+  const walk::Lifter lifter(walk::LiftOptions::A64());
+  for (size_t i = 0; i < words.size(); ++i) {
+    A64Case& c = (*cases)[i];
+    if (c.lifted[0].uop.op != BRINK_A64_CLOBBER || (text && (*text)[i].valid)) continue;
+    c.input.word[0] = kNop;
+    uint8_t bytes[4];
+    std::memcpy(bytes, &kNop, sizeof bytes);
+    c.lifted[0] = *lifter.One(bytes);
+  }
+}
+
 TEST(A64Diff, InstructionsAgreeWithTheMachine) {
   std::string why;
   auto machine = Machine::Start(&why);
@@ -211,10 +231,17 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
   Walk walk;
   std::map<std::string, Tally> tallies;
   std::vector<a64::Row> rows(a64::AllRows().begin, a64::AllRows().end);
+  // What random fields of a row hardly ever are: the thread's base, the flags and random numbers as system registers,
+  // narrowing and widening moves.
+  for (const auto& [mask, value, form] : {a64::Row{0xffdfffe0, 0xd51bd040, a64::Form::kMrs}, a64::Row{0xffdfffe0, 0xd51b4200, a64::Form::kMrs},
+                                          a64::Row{0xffffffc0, 0xd53b2400, a64::Form::kMrs}, a64::Row{0xbf3ffc00, 0x0e212800, a64::Form::kVectorMisc},
+                                          a64::Row{0x9f80fc00, 0x0f00a400, a64::Form::kVectorShift}, a64::Row{0xdfe08400, 0x5ee08400, a64::Form::kVectorScalar}}) {
+    rows.push_back({mask, value, form});
+  }
   const uint64_t wanted = Cases();
   uint64_t compared = 0, known = 0;
   size_t row = 0;
-  while (compared < wanted) {
+  for (uint64_t batch = 0; compared < wanted && batch < 20 + wanted / 200; ++batch) {
     std::vector<A64Case> cases;
     std::vector<a64_input> inputs;
     while (cases.size() < A64_BATCH) {
@@ -223,8 +250,9 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
       if (row >= rows.size()) source.MakePair(static_cast<uint32_t>(cases.size()), &c);
       else if (!source.Make(rows[row], static_cast<uint32_t>(cases.size()), &c)) continue;
       cases.push_back(c);
-      inputs.push_back(c.input);
     }
+    LeaveOutUndefined(&cases);
+    for (const A64Case& c : cases) inputs.push_back(c.input);
     const std::vector<a64_state> after = machine->Run(inputs);
     ASSERT_EQ(after.size(), cases.size()) << "the machine died";
     for (uint32_t i = 0; i < cases.size(); ++i) {
@@ -258,6 +286,14 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
       std::cout << "  " << name << ": " << tally.cases << " compared, " << tally.known << " known, " << tally.vague << " with unknown results, " << tally.stopped
                 << " stopped, " << tally.faulted << " faulted, " << tally.undefined << " undefined\n";
     }
+  }
+  // What has nothing to compare: words that end a walk here, or that are not run.
+  const std::set<std::string> empty = {"unallocated", "sve", "exception", "wait-timeout", "sys", "sys-result", "memory-tag", "branch-register-pac",
+                                       "exception-return", "authenticated", "min-max-immediate", "pstate"};
+  for (uint32_t form = 0; form < static_cast<uint32_t>(a64::Form::kCount); ++form) {
+    const std::string name = a64::NameOf(static_cast<a64::Form>(form));
+    if (empty.contains(name)) continue;
+    EXPECT_GT(tallies[name].cases, 0u) << name;
   }
   EXPECT_GE(compared, wanted);
   EXPECT_GT(known, compared / 5);

@@ -61,6 +61,7 @@ std::unique_ptr<GdbRemote> GdbRemote::Start(const std::vector<std::string>& comm
   if (!sysroot.empty()) words.insert(words.end(), {"-L", sysroot});
   words.insert(words.end(), command.begin(), command.end());
   const pid_t child = ::fork();
+  if (child < 0) return nullptr;
   if (child == 0) {
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);

@@ -49,8 +49,21 @@ std::unique_ptr<Machine> Machine::Start(std::string* why) {
   command.push_back(A64_RUNNER);
   ::signal(SIGPIPE, SIG_IGN);
   int to[2], from[2];
-  if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) return nullptr;
+  if (::pipe2(to, O_CLOEXEC) != 0) {
+    *why = "no pipe";
+    return nullptr;
+  }
+  if (::pipe2(from, O_CLOEXEC) != 0) {
+    *why = "no pipe";
+    for (int fd : to) ::close(fd);
+    return nullptr;
+  }
   const pid_t child = ::fork();
+  if (child < 0) {
+    *why = "no process";
+    for (int fd : {to[0], to[1], from[0], from[1]}) ::close(fd);
+    return nullptr;
+  }
   if (child == 0) {
     ::dup2(to[0], 0);
     ::dup2(from[1], 1);

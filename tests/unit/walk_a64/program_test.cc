@@ -76,7 +76,7 @@ bool Window(GdbRemote& program, walk::HostWalker& walker, bool vectors, Totals* 
   return true;
 }
 
-void Run(const std::vector<std::string>& command, uint64_t windows, uint64_t gap, Totals* totals) {
+void RunProgram(const std::vector<std::string>& command, uint64_t windows, uint64_t gap, Totals* totals) {
   const char* sysroot = std::getenv("BRINK_A64_SYSROOT");
   auto program = GdbRemote::Start(command, sysroot ? sysroot : "");
   ASSERT_NE(program, nullptr) << command[0] << " did not start";
@@ -119,7 +119,7 @@ TEST(A64Programs, WalksGoWhereTheProgramGoes) {
     std::vector<std::string> command;
     for (std::string word; words >> word;) command.push_back(word);
     Totals totals;
-    Run(command, windows, gap ? std::strtoull(gap, nullptr, 10) : 300, &totals);
+    RunProgram(command, windows, gap ? std::strtoull(gap, nullptr, 10) : 300, &totals);
     Report(line.substr(0, 60), totals);
     EXPECT_EQ(totals.wrong, 0u) << line;
     EXPECT_GT(totals.windows, 0u) << line;

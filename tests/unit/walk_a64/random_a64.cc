@@ -50,7 +50,9 @@ bool A64Source::MayRun(uint32_t word, const walk::Insn& insn) {
   switch (a64::FormOf(word)) {
     case Form::kSys:
     case Form::kWaitTimeout: return false;
-    case Form::kHint: return a64::Bits(word, 11, 5) != 2 && a64::Bits(word, 11, 5) != 3;
+    case Form::kHint:
+      if (a64::Bits(word, 11, 5) == 2 || a64::Bits(word, 11, 5) == 3) return false;  // wfe, wfi
+      break;
     case Form::kPstate: return a64::Bits(word, 18, 16) == 0;
     case Form::kMemoryTag: return false;
     default: break;
