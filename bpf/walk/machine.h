@@ -14,6 +14,7 @@
 
 #define walk_begin a64_begin
 #define walk_run a64_run
+#define walk_step a64_step
 
 #else
 

@@ -27,6 +27,7 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 #include "walk/assist.h"
 #include "walk/program.h"
 #include "walk/slot.h"
+#include "walk/user_regs.h"
 
 /* From the sample to the start of the walk, and to its end; later ones are dropped, for the file is kept in order. */
 #define WALK_LATE_START_NS 20000000ull
@@ -35,32 +36,6 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 #define WALK_MOST_FAULTS 64
 /* Times that one walk waits for code, at most. */
 #define WALK_MOST_LIFTS 64
-/* The registers with which the thread will go on. Returns 0 if they are those of the sample. */
-WALK_INLINE int walk_take_user_regs(struct brink_walk *w, struct task_struct *task, __u64 ip, __u64 sp)
-{
-	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
-
-	w->reg[0].val = regs->ax;
-	w->reg[1].val = regs->cx;
-	w->reg[2].val = regs->dx;
-	w->reg[3].val = regs->bx;
-	w->reg[4].val = regs->sp;
-	w->reg[5].val = regs->bp;
-	w->reg[6].val = regs->si;
-	w->reg[7].val = regs->di;
-	w->reg[8].val = regs->r8;
-	w->reg[9].val = regs->r9;
-	w->reg[10].val = regs->r10;
-	w->reg[11].val = regs->r11;
-	w->reg[12].val = regs->r12;
-	w->reg[13].val = regs->r13;
-	w->reg[14].val = regs->r14;
-	w->reg[15].val = regs->r15;
-	w->reg[BRINK_WREG_IP].val = regs->ip;
-	w->flags = regs->flags;
-	return regs->ip != ip || regs->sp != sp;
-}
-
 struct walk_task_ctx {
 	struct walk_ctx walk;
 	__u64 *epoch;
@@ -209,7 +184,7 @@ static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u
 		/* The budget is one walk's, whatever part of it the first try took. */
 		walk_set_deadline(w, bpf_ktime_get_ns() - slot->tried_ns);
 		walk_take_mappings(w, task->mm, s->task_start_ns);
-		return regs->ip != s->ip || regs->sp != slot->sp;
+		return brink_regs_ip(regs) != s->ip || regs->sp != slot->sp;
 	}
 	w->faults = 0;
 	w->assists = 0;

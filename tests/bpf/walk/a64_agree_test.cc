@@ -76,6 +76,7 @@ struct A64 {
   static void Begin(brink_walk* state, const brink_walk_config& config) { walk::CoreBeginA64(state, config); }
   static void Run(const walk::CoreEnvironment& env, brink_walk* state, brink_walk_out* out) { walk::CoreRunA64(env, state, out); }
   static constexpr size_t kWaysToEnd = 6;
+  static constexpr uint64_t kWalks = 30'000;
 };
 
 using A64Agree = AgreeOf<A64>;

@@ -168,7 +168,7 @@ class AgreeOf : public testing::Test {
   // What is compared: every byte of the state, and the branches.
   void OnEveryStateThatAWalkLeaves() {
     // An emulated guest is there for its kernel: a tenth of the walks, which are a hundred programs.
-    const uint64_t walks = std::getenv("BRINK_LONG") ? 2'000'000 : std::getenv("BRINK_EMULATED") ? 10'000 : 100'000;
+    const uint64_t walks = std::getenv("BRINK_LONG") ? 20 * Machine::kWalks : std::getenv("BRINK_EMULATED") ? 10'000 : Machine::kWalks;
     std::map<uint32_t, uint64_t> stops;
     uint64_t steps = 0, branches = 0;
     for (uint64_t i = 0; i < walks; ++i) {

@@ -17,6 +17,7 @@ struct X86 {
   static void Begin(brink_walk* state, const brink_walk_config& config) { walk::CoreBegin(state, config); }
   static void Run(const walk::CoreEnvironment& env, brink_walk* state, brink_walk_out* out) { walk::CoreRun(env, state, out); }
   static constexpr size_t kWaysToEnd = 8;
+  static constexpr uint64_t kWalks = 100'000;
 };
 
 using Agree = AgreeOf<X86>;

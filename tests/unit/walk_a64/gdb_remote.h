@@ -23,16 +23,18 @@ class GdbRemote {
   bool ReadRegisters(walk::A64Registers* out, bool vectors);
   // False: not all of it is mapped.
   bool ReadMemory(uint64_t address, void* to, size_t size);
-  // Executes one instruction. False: the program has ended.
-  bool Step();
-  // Address of the next instruction, as of the last ReadRegisters or Step.
+  // Executes one instruction; its address, where asked for. False: the program has ended.
+  bool Step(uint64_t* address = nullptr);
+  // Runs on at full speed until `address` comes next. False: it has ended before.
+  bool RunTo(uint64_t address);
+  // Address of the next instruction.
   uint64_t pc();
 
  private:
   GdbRemote(pid_t child, int fd) : child_(child), fd_(fd) {}
-  bool Send(const std::string& packet);
+  bool Write(const std::string& text);
   bool Receive(std::string* packet);
-  bool Ask(const std::string& packet, std::string* answer) { return Send(packet) && Receive(answer); }
+  bool Ask(const std::string& packet, std::string* answer);
   void FindThreadBase();
 
   pid_t child_;
