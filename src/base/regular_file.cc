@@ -30,6 +30,8 @@ StatusOr<UniqueFd> OpenRegular(const std::string& path, int extra) {
 StatusOr<std::string> ReadFrom(int fd, uint64_t offset, size_t most, const std::string& name) {
   constexpr size_t kBlock = 1 << 20;
   std::string text;
+  struct stat info;
+  if (::fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) > offset) text.reserve(std::min<uint64_t>(most, static_cast<uint64_t>(info.st_size) - offset));
   while (text.size() < most) {
     const size_t before = text.size(), wanted = std::min(kBlock, most - before);
     text.resize(before + wanted);

@@ -80,7 +80,16 @@ JitCodes ReadJitCodes(const JitQuery& query) {
       auto dump = bytes.ok() ? ParseJitDump(*bytes) : StatusOr<JitDump>(bytes.status());
       if (!dump.ok()) continue;
       codes.dump = *std::move(dump);
+      // Only as far as there is code: the rest may be a hole as large as anyone likes.
+      uint64_t end = 0;
+      for (const JitCode& code : codes.dump.codes) {
+        if (code.code_offset) end = std::max(end, code.code_offset + code.size);
+      }
       codes.dump_bytes = *std::move(bytes);
+      if (end < codes.dump_bytes.size() / 2) {
+        codes.dump_bytes.resize(end);
+        codes.dump_bytes.shrink_to_fit();
+      }
       codes.machine = static_cast<uint16_t>(codes.dump.machine);
       break;
     }

@@ -17,7 +17,7 @@ struct JitQuery {
   std::string map_dir = "/tmp";
   std::string proc = "/proc";  // "" = do not look at live processes
   std::string jitdump;         // path as the process mapped it, "" none
-  size_t most_bytes = 96u << 20;   // read of a jitdump, its front; of a perf map a quarter of it, its end
+  size_t most_bytes = 64u << 20;   // read of a jitdump, its front; of a perf map a quarter of it, its end
 };
 
 struct JitLinePlace {

@@ -8,7 +8,7 @@
 namespace brink::symbol {
 namespace {
 
-constexpr size_t kMaxName = 4096, kMostCodes = 300'000, kMostLines = 2'000'000;
+constexpr size_t kMaxName = 4096, kMostCodes = 150'000, kMostLines = 1'000'000;
 enum : uint32_t { kLoad = 0, kMove = 1, kDebugInfo = 2, kClose = 3 };
 // V8 adds the size of the ELF header that `perf inject` will put before the code to the address of every line (WriteDebugInfo
 // in src/diagnostics/perf-jit.cc), other writers do not.

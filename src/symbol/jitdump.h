@@ -34,7 +34,7 @@ struct JitDump {
   uint64_t damaged = 0;  // records skipped
 };
 
-// Either byte order. Kept are at most 300,000 codes and 2 million lines, the first; the rest is damage. A record cut short at the end (the writer is still running) ends the list silently.
+// Either byte order. Kept are at most 150,000 codes and a million lines, the first; the rest is damage. A record cut short at the end (the writer is still running) ends the list silently.
 StatusOr<JitDump> ParseJitDump(std::string_view bytes);
 
 }  // namespace brink::symbol

@@ -9,7 +9,7 @@
 namespace brink::symbol {
 namespace {
 
-constexpr size_t kMaxName = 4096, kMostLines = 500'000;
+constexpr size_t kMaxName = 4096, kMostLines = 200'000;
 
 // Takes a hexadecimal number (with or without 0x) and the blanks behind it off the front of `text`.
 bool TakeHex(std::string_view& text, uint64_t* value) {

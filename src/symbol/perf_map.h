@@ -20,7 +20,7 @@ struct PerfMap {
   uint64_t damaged = 0;            // lines that made no sense
 };
 
-// Lines may be cut short at the end (the writer is still running). Names are kept up to 4 KiB, of lines the last half million.
+// Lines may be cut short at the end (the writer is still running). Names are kept up to 4 KiB, of lines the last 200,000.
 PerfMap ParsePerfMap(std::string_view text);
 
 // Makes `symbols`, given in the order in which code was written, sorted and disjoint: the last one wins.

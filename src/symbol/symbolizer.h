@@ -111,7 +111,7 @@ class Symbolizer {
   absl::flat_hash_map<std::pair<ObjectId, uint8_t>, FunctionId> unnamed_;
   absl::flat_hash_map<int32_t, std::string> jitdumps_;
   // For the maps and dumps of all processes together: whoever has its name in a recording may write them.
-  static constexpr size_t kMostJitBytes = 144u << 20, kMostJitBytesEach = 96u << 20;
+  static constexpr size_t kMostJitBytes = 128u << 20, kMostJitBytesEach = 64u << 20;
   size_t jit_bytes_left_ = kMostJitBytes;
   std::optional<StatusOr<Kallsyms>> kallsyms_;  // read once: the kernel takes its time to print them
 };
