@@ -16,6 +16,7 @@
 
 #include "agent/connections.h"
 #include "agent/flight_session.h"
+#include "agent/job_table.h"
 #include "agent/metrics.h"
 #include "agent/notify.h"
 #include "base/signals.h"
@@ -28,7 +29,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr uint64_t kTickNs = 250'000'000, kSlowTickNs = 1'000'000'000;
-constexpr size_t kEndedKept = 16;
 
 uint64_t OwnCpuNs() {
   rusage usage = {};
@@ -61,17 +61,6 @@ std::string MadeUpName(const char* what, uint64_t number, const char* extension)
   return absl::StrFormat("%s-%s-%d.%s", what, text, number, extension);
 }
 
-// A job and who waits for it.
-struct Running {
-  std::unique_ptr<Job> job;
-  uint64_t client = 0;   // of a streaming job, and of the answer that is owed; 0 nobody
-  int64_t request = 0;
-  bool answered = false; // the start's answer has gone out
-  uint64_t dropped = 0;  // captures that the client's connection had no room for
-  uint64_t samples_told = 0, over_rate_until_ns = 0;  // recordings whose rate nobody can know before
-  std::vector<std::pair<uint64_t, int64_t>> stoppers;  // client, request: answered at the end
-};
-
 class Server {
  public:
   explicit Server(AgentOptions options)
@@ -80,8 +69,9 @@ class Server {
         governor_(options_.budgets.max_cpu_percent),
         connections_({.socket = options_.socket, .metrics = options_.metrics, .hello = HelloLine(options_.version), .max_clients = options_.budgets.max_clients},
                      {.request = [this](uint64_t id, const std::string& line) { Handle(id, line); },
-                      .gone = [this](uint64_t id) { ForgetClient(id); },
-                      .http = [this](std::string_view head) { return HttpAnswer(head, Gather()); }}) {}
+                      .gone = [this](uint64_t id) { jobs_.ForgetClient(id); },
+                      .http = [this](std::string_view head) { return HttpAnswer(head, Gather()); }}),
+        jobs_(options_.factories, options_.budgets, mailbox_, budget_, connections_, totals_) {}
   Status Start();
   Status Loop();
   void End();
@@ -89,34 +79,29 @@ class Server {
  private:
   Status StartFlight();
   Status StartOwnJobs(std::vector<std::string>* lines);
-  void ForgetClient(uint64_t id);
   void Handle(uint64_t id, const std::string& line);
   Status Act(uint64_t id, const Request& request);
   Status StartJob(uint64_t id, const Request& request);
-  Status StopJob(uint64_t id, const Request& request);
   Status DumpFor(uint64_t id, const Request& request);
   void DumpByItself();
   void TakeMail();
   void TakeDumps();
-  void OnEnded(const JobMessage& message);
   void Tick(uint64_t now);
-  void HoldToRate(uint64_t now, Running* running);
   Figures Gather() const;
   StatusOr<std::string> NewPath(const std::string& name, const std::string& made_up) const;
 
   AgentOptions options_;
   SharedBudget budget_;
   CpuGovernor governor_;
-  Connections connections_;
   Mailbox mailbox_;
+  Figures totals_;                          // counts only
+  Connections connections_;
+  JobTable jobs_;
   std::optional<RunSignals> signals_;
   std::unique_ptr<FlightSession> flight_;
   std::string flight_error_;
-  std::map<uint64_t, Running> jobs_;
-  std::deque<JobFigures> ended_;
-  uint64_t next_job_ = 1, next_dump_ = 1;
+  uint64_t next_dump_ = 1;
   uint64_t started_ns_ = 0, next_tick_ = 0, next_slow_tick_ = 0;
-  Figures totals_;                          // counts only
 
   // Dumps that were made, from their thread.
   struct MadeDump {
@@ -177,15 +162,6 @@ StatusOr<std::string> Server::NewPath(const std::string& name, const std::string
   return path;
 }
 
-// What streams to a client that is gone ends; what it started stays.
-void Server::ForgetClient(uint64_t id) {
-  for (auto& [number, running] : jobs_) {
-    if (running.client != id) continue;
-    running.client = 0;
-    if (running.job->spec().stream) running.job->Stop("its client is gone");
-  }
-}
-
 void Server::Handle(uint64_t id, const std::string& line) {
   int64_t request_id = 0;
   auto request = ParseRequest(line, &request_id);
@@ -201,49 +177,32 @@ Status Server::Act(uint64_t id, const Request& request) {
   switch (request.verb) {
     case Verb::kStatus: connections_.Answer(id, OkLine(request.id, StatusJson(Gather()))); return OkStatus();
     case Verb::kStart: case Verb::kSnap: return StartJob(id, request);
-    case Verb::kStop: return StopJob(id, request);
+    case Verb::kStop: return jobs_.Stop(id, request.id, *request.job);
     case Verb::kDump: return DumpFor(id, request);
-    case Verb::kFire: {
-      auto it = jobs_.find(*request.job);
-      if (it == jobs_.end()) return NotFound("no job " + std::to_string(*request.job) + " runs");
-      if (it->second.job->spec().kind != JobKind::kSnap) return InvalidArgument("job " + std::to_string(*request.job) + " is a recording; manual triggers are snap's");
-      it->second.job->control().Fire();
+    case Verb::kFire:
+      RETURN_IF_ERROR(jobs_.Fire(*request.job));
       connections_.Answer(id, OkLine(request.id, {{"job", *request.job}}));
       return OkStatus();
-    }
   }
   return Internal("verb");
 }
 
 Status Server::StartJob(uint64_t id, const Request& request) {
-  // Jobs of the agent's own do not count.
-  const size_t own = options_.dump_on.size();
-  if (id != 0 && jobs_.size() >= options_.budgets.max_jobs + own) return ResourceExhausted(absl::StrFormat("%d jobs run, which is the agent's budget (--max-jobs): brink ctl stop ends one", jobs_.size() - own));
   if (request.dump && !flight_) return FailedPrecondition("there is no flight recorder to dump: start the agent with --window");
-  JobSpec spec = {.id = next_job_, .kind = request.verb == Verb::kSnap ? JobKind::kSnap : request.kind, .options = request.options};
-  spec.client = id ? connections_.NameOf(id) : "the agent itself";
-  spec.stream = request.verb == Verb::kSnap;
-  spec.text = request.text;
-  spec.colour = request.colour;
+  JobTable::Order order = {.client = id, .request = request.id, .client_name = id ? connections_.NameOf(id) : "the agent itself", .options = request.options};
+  order.kind = request.verb == Verb::kSnap ? JobKind::kSnap : request.kind;
+  order.stream = request.verb == Verb::kSnap;
+  order.text = request.text;
+  order.colour = request.colour;
+  order.paused = governor_.paused();
   if (request.dump) {
-    spec.dump = [this](uint64_t time_ns) { dump_wanted_ns_ = time_ns; };
-  } else if (!spec.stream) {
-    const bool record = spec.kind == JobKind::kRecord;
-    ASSIGN_OR_RETURN(spec.path, NewPath(request.name, MadeUpName(record ? "record" : "snap", spec.id, record ? "data" : "jsonl")));
+    order.dump = [this](uint64_t time_ns) { dump_wanted_ns_ = time_ns; };
+  } else if (!order.stream) {
+    order.path = [this, &request, record = order.kind == JobKind::kRecord](uint64_t job) {
+      return NewPath(request.name, MadeUpName(record ? "record" : "snap", job, record ? "data" : "jsonl"));
+    };
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Job> job, Job::Start(std::move(spec), options_.factories, mailbox_, budget_));
-  if (governor_.paused()) job->control().Pause(true);
-  jobs_[next_job_++] = {.job = std::move(job), .client = id, .request = request.id, .stoppers = {}};
-  ++totals_.started;
-  return OkStatus();  // answered when it is armed
-}
-
-Status Server::StopJob(uint64_t id, const Request& request) {
-  auto it = jobs_.find(*request.job);
-  if (it == jobs_.end()) return NotFound("no job " + std::to_string(*request.job) + " runs; brink ctl status lists them");
-  it->second.stoppers.emplace_back(id, request.id);
-  it->second.job->Stop("stopped by " + connections_.NameOf(id));
-  return OkStatus();
+  return jobs_.Start(std::move(order), options_.dump_on.size());  // answered when it is armed
 }
 
 Status Server::DumpFor(uint64_t id, const Request& request) {
@@ -282,77 +241,22 @@ void Server::TakeDumps() {
 
 void Server::TakeMail() {
   for (const JobMessage& message : mailbox_.TakeAll()) {
-    if (message.job == 0) continue;  // a dump: TakeDumps
-    auto it = jobs_.find(message.job);
-    if (it == jobs_.end()) continue;
-    Running& running = it->second;
-    switch (message.kind) {
-      case JobMessage::Kind::kArmed: {
-        running.answered = true;
-        ordered_json result = {{"job", message.job}, {"notes", ordered_json::parse(message.json)}};
-        if (!running.job->spec().path.empty()) result["file"] = running.job->spec().path;
-        connections_.Answer(running.client, OkLine(running.request, result));
-        break;
-      }
-      case JobMessage::Kind::kCapture: {
-        const char* name = running.job->spec().text ? "text" : "capture";
-        if (running.client && !connections_.Offer(running.client, EventLineRaw(running.request, "capture", message.job, name, message.json))) ++running.dropped;
-        break;
-      }
-      case JobMessage::Kind::kEnded: OnEnded(message); break;
-    }
+    if (message.job != 0) jobs_.Take(message);  // 0: a dump
   }
   TakeDumps();
   connections_.Flush();
 }
 
-void Server::OnEnded(const JobMessage& message) {
-  Running running = std::move(jobs_.at(message.job));
-  jobs_.erase(message.job);
-  Job& job = *running.job;
-  const JobSpec& spec = job.spec();
-  const uint64_t dropped = job.dropped() + running.dropped;
-  totals_.dropped += dropped;
-  (spec.kind == JobKind::kRecord ? totals_.samples : totals_.captures) += job.captures();
-  const std::string why = !message.status.ok() ? Message(message.status) : job.why().empty() ? "done" : job.why();
-  ordered_json result = {{"job", message.job}, {"reason", why}, {"dropped", dropped}, {"file", spec.path.empty() ? ordered_json(nullptr) : ordered_json(spec.path)},
-                         {"summary", ordered_json::parse(message.json, nullptr, false)}};
-  if (!running.answered) {
-    // It never came to be.
-    ++totals_.failures[running.job->spec().stream ? "snap" : "start"];
-    connections_.Answer(running.client, ErrorLine(running.request, message.status.ok() ? Aborted("ended before it was armed: " + why) : message.status));
-  } else if (spec.stream) {
-    connections_.Answer(running.client, EventLine(running.request, "end", {{"job", message.job}, {"result", result}}));
-  }
-  for (const auto& [client, request] : running.stoppers) connections_.Answer(client, OkLine(request, result));
-  ended_.push_front({.id = message.job, .kind = std::string(JobKindName(spec.kind)), .client = spec.client, .file = spec.path, .options = Joined(spec.options), .state = "ended",
-                     .captures = job.captures(), .dropped = dropped, .over_rate = job.over_rate(), .bytes = job.bytes(), .age_ns = NowNs() - job.started_ns(), .ended = why});
-  if (ended_.size() > kEndedKept) ended_.pop_back();
-}
-
-// A recording at events whose rate nobody can know beforehand: what came too much is waited out.
-void Server::HoldToRate(uint64_t now, Running* running) {
-  const Job& job = *running->job;
-  const uint64_t most = options_.budgets.max_rate, samples = job.captures();
-  const uint64_t fresh = samples - std::exchange(running->samples_told, samples);
-  if (job.spec().kind != JobKind::kRecord || most == 0 || fresh <= most + most / 4) return;
-  running->over_rate_until_ns = std::max(now, running->over_rate_until_ns) + fresh * kSlowTickNs / most - kSlowTickNs;
-}
-
 void Server::Tick(uint64_t now) {
   const bool paused = governor_.Update(now, OwnCpuNs());
   if (flight_) flight_->Pause(paused);
-  const bool over = budget_.bytes_left() == 0;
-  for (auto& [id, running] : jobs_) {
-    running.job->control().Pause(paused || running.over_rate_until_ns > now);
-    if (over && !running.job->spec().path.empty()) running.job->Stop("the agent's budget of bytes is used up (--max-bytes)");
-  }
+  jobs_.Hold(now, paused, budget_.bytes_left() == 0);
   if (uint64_t wanted = dump_wanted_ns_.exchange(0); wanted && flight_) DumpByItself();
   connections_.Tick(now);
   if (now < next_slow_tick_) return;
   next_slow_tick_ = now + kSlowTickNs;
   NotifyManager("WATCHDOG=1");
-  for (auto& [id, running] : jobs_) HoldToRate(now, &running);
+  jobs_.HoldToRate(now);
   if (!flight_) return;
   flight_->Tick();
   if (!flight_->failed()) return;
@@ -386,16 +290,7 @@ Figures Server::Gather() const {
     f.flight_window_ns = options_.flight.window_ns;
     f.flight_lost = flight_->lost();
   }
-  for (const auto& [id, running] : jobs_) {
-    const Job& job = *running.job;
-    const JobSpec& spec = job.spec();
-    (spec.kind == JobKind::kRecord ? f.samples : f.captures) += job.captures();
-    f.dropped += job.dropped() + running.dropped;
-    f.jobs.push_back({.id = id, .kind = std::string(JobKindName(spec.kind)), .client = spec.client, .file = spec.path, .options = Joined(spec.options),
-                      .state = !job.armed() ? "starting" : f.paused ? "paused" : "running", .captures = job.captures(), .dropped = job.dropped() + running.dropped,
-                      .over_rate = job.over_rate(), .bytes = job.bytes(), .age_ns = now - job.started_ns(), .ended = ""});
-  }
-  f.jobs.insert(f.jobs.end(), ended_.begin(), ended_.end());
+  jobs_.AddTo(now, &f);
   return f;
 }
 
@@ -422,7 +317,7 @@ Status Server::Loop() {
 
 void Server::End() {
   NotifyManager("STOPPING=1");
-  for (auto& [id, running] : jobs_) running.job->Stop("the agent ends");
+  jobs_.StopAll("the agent ends");
   // Results of what ends now still go to whoever waits for them.
   while (!jobs_.empty()) {
     pollfd fd = {mailbox_.fd(), POLLIN, 0};

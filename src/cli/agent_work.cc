@@ -46,6 +46,7 @@ StatusOr<std::function<StatusOr<agent::Snapping>()>> MakeSnapping(const std::vec
   RETURN_IF_ERROR(Refuse(!options->output.empty(), "-o"));
   snap::RunRequest checked;
   RETURN_IF_ERROR(options->Fill({}, &checked));
+  if (!options->trace_between.empty()) return InvalidArgument("--trace-between is not for the agent: brink snap takes it");
   if (options->triggers.empty() && options->errno_path.empty()) return InvalidArgument("say when: --on TRIGGER");
   return [options]() -> StatusOr<agent::Snapping> {
     agent::Snapping work;

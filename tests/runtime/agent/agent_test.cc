@@ -252,6 +252,17 @@ TEST_F(Agent, ManualTriggersFire) {
   EXPECT_TRUE(Eventually([&] { return Lines(Slurp(agent.folder() + "/manual.jsonl")).size() >= static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }));
 }
 
+TEST_F(Agent, FiringAJobWithoutAManualTriggerEndsNothing) {
+  BackgroundAgent agent(dir_.path(), kNoFlight);
+  ASSERT_TRUE(agent.ready()) << agent.text();
+  auto started = agent.Ask({"start", "snap", "--on", "exec", "--if", "pid == 1"});
+  ASSERT_TRUE(started.is_object());
+  auto fired = agent.Ctl({"fire", std::to_string(started["job"].get<int>())});
+  EXPECT_EQ(fired.status, 1);
+  EXPECT_THAT(fired.err, HasSubstr("has no manual trigger"));
+  EXPECT_EQ(agent.Ask({"status"})["jobs"][0]["state"], "running");
+}
+
 TEST_F(Agent, TheFlightRecorderIsDumpedOnDemand) {
   SKIP_UNLESS("perf.cpu_clock");
   BackgroundAgent agent(dir_.path(), kSmall);

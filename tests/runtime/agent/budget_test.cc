@@ -40,6 +40,10 @@ TEST(AgentBudgets, SamplesASecondAreJudgedBefore) {
   auto refused = agent.Ctl({"start", "record", "-a", "-F", "4000", "--source", "none"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("more than the agent's budget of 500 (--max-rate): ask for at most -F " + std::to_string(500 / sysconf(_SC_NPROCESSORS_ONLN))));
+  // It has written nothing, and the list of jobs tells of no file.
+  const auto jobs = agent.Ask({"status"})["jobs"];
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_TRUE(jobs[0]["file"].is_null()) << jobs.dump();
 }
 
 TEST(AgentBudgets, BytesWritten) {
