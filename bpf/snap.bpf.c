@@ -17,6 +17,14 @@ char LICENSE[] SEC("license") = "GPL";
 	if (snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT)                                      \
 		hit.shot = brink_snapshot_take(&hit.shot_seq)
 
+/* The end of a hit that may be followed: what captured it is left for the program that has the thread walked. */
+#define SNAP_END(ctx, hit)                                                                 \
+	do {                                                                               \
+		if (snap_capture(ctx, hit) && (snap_cfg.flags & BRINK_SNAP_CFG_FOLLOW))    \
+			bpf_tail_call(ctx, &snap_follower, 0);                             \
+		return 0;                                                                  \
+	} while (0)
+
 #if defined(__TARGET_ARCH_x86)
 #define SNAP_REG_RET 80
 #define SNAP_REG_SYSCALL 120
@@ -94,7 +102,7 @@ int snap_tracepoint(void *ctx)
 	SNAP_BEGIN(hit);
 	hit.place = SNAP_AT_FRAME;
 	hit.kernel_ip = 1;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* Raw tracepoints; exec, exit and oom too. */
@@ -108,7 +116,7 @@ int snap_raw_tracepoint(void *ctx)
 	} else {
 		hit.place = SNAP_AT_USER;
 	}
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* args: task. `live` is lowered by then: the process ends with its last thread. */
@@ -132,7 +140,7 @@ int snap_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	hit.syscall = ctx->args[1];
 	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL;
 	hit.place = SNAP_AT_USER;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* The other half of snap_sys_exit where a duration is wanted. */
@@ -158,7 +166,7 @@ int snap_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	hit.ret = ctx->args[1];
 	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL | BRINK_SNAP_HAS_RET;
 	hit.place = SNAP_AT_USER;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* struct kernel_siginfo as user space sees it: number, errno, code, and at 16 the address, or the sender's ids. */
@@ -193,7 +201,7 @@ brink_always_inline int snap_at_signal(struct bpf_raw_tracepoint_args *ctx, int 
 	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
 	snap_signal_info(&hit, ctx->args[1]);
 	hit.place = SNAP_AT_USER;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* Runs in the victim, before the signal acts. */
@@ -217,7 +225,7 @@ brink_always_inline int snap_at_probe(void *ctx)
 	hit.ip = brink_ctx_ip(ctx);
 	hit.user_ctx = !!(snap_cfg.flags & BRINK_SNAP_CFG_USER_CTX);
 	hit.kernel_ip = !hit.user_ctx;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 brink_always_inline int snap_at_return(void *ctx)
@@ -231,7 +239,7 @@ brink_always_inline int snap_at_return(void *ctx)
 	hit.snap_flags = BRINK_SNAP_HAS_RET;
 	hit.user_ctx = !!(snap_cfg.flags & BRINK_SNAP_CFG_USER_CTX);
 	hit.kernel_ip = !hit.user_ctx;
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 SEC("?kprobe")
@@ -332,7 +340,7 @@ int snap_perf(void *ctx)
 	hit.ip = brink_ctx_ip(ctx);
 	hit.kernel_ip = !brink_ctx_user_mode(ctx);
 	hit.signal_addr = brink_ctx_u64(ctx, BRINK_REGS_SIZE + 8);
-	return snap_capture(ctx, &hit);
+	SNAP_END(ctx, &hit);
 }
 
 /* manual: run by the collector on every CPU. Not a hit of the target: of the moment. */

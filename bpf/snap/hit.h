@@ -262,7 +262,30 @@ brink_always_inline void snap_fill_rest(void *ctx, const struct task_struct *tas
 	snap_load_strings(ctx, hit->entry, snap);
 }
 
-/* The second stage of a hit of the current task. */
+/*
+ * Says from where the current thread is to be walked. 0: it is not, as another capture is on its way to the follower: of a
+ * thread that was preempted here, or of what an NMI came upon.
+ */
+brink_always_inline int snap_hand_over(const struct snap_slot *slot, const struct snap_hit *hit)
+{
+	struct brink_snap_next *next;
+	__u32 zero = 0;
+
+	next = bpf_map_lookup_elem(&snap_next, &zero);
+	if (!next || __sync_val_compare_and_swap(&next->busy, 0, 1)) {
+		snap_count(BRINK_SNAP_CNT_NOT_HANDED);
+		return 0;
+	}
+	next->trigger = snap_cfg.trigger;
+	next->time_ns = slot->sample.time_ns;
+	/* A uprobe's instruction is executed elsewhere, or not at all: the thread is nowhere that could be walked. */
+	next->has_regs = hit->user_ctx && slot->snap.flags & BRINK_SNAP_HAS_REGS;
+	if (next->has_regs)
+		bpf_probe_read_kernel(next->regs, BRINK_REGS_SIZE, slot->snap.regs);
+	return 1;
+}
+
+/* The second stage of a hit of the current task. 1: captured, and to be followed. */
 static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_hit *hit)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -270,6 +293,7 @@ static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_h
 	__u64 duration = hit->entry ? now - hit->entry->time_ns : 0;
 	struct snap_slot *slot;
 	__u32 index = 0;
+	int follow = 0;
 
 	if (!snap_begins(ctx, task, hit, duration))
 		return 0;
@@ -290,9 +314,11 @@ static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_h
 		snap_count(BRINK_SNAP_CNT_TAKEN);
 		snap_fill_rest(ctx, task, slot, hit, duration);
 		snap_send(ctx, slot, hit);
+		if (snap_cfg.flags & BRINK_SNAP_CFG_FOLLOW)
+			follow = snap_hand_over(slot, hit);
 	}
 	snap_release(index);
-	return 0;
+	return follow;
 }
 
 #endif /* BRINK_BPF_SNAP_HIT_H_ */

@@ -114,6 +114,21 @@ struct {
 	__type(value, struct brink_snap_group);
 } snap_new_group SEC(".maps");
 
+/* The capture that the CPU hands over to be followed; the program that does (bpf/snap_follow.bpf.c) is put in by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct brink_snap_next);
+} snap_next SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} snap_follower SEC(".maps");
+
 /* A task's history at its first event; too large for the stack. */
 const __u64 snap_no_history[sizeof(struct snap_task_history) / sizeof(__u64)] = {};
 

@@ -36,6 +36,12 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 #define WALK_MOST_FAULTS 64
 /* Times that one walk waits for code, at most. */
 #define WALK_MOST_LIFTS 64
+
+/* Where a walk begins. An object whose walks begin elsewhere says so before it includes this. */
+#ifndef WALK_TAKE_REGS
+#define WALK_TAKE_REGS(w, task, slot) walk_take_user_regs(w, task, (slot)->record.sample.ip, (slot)->sp)
+#endif
+
 struct walk_task_ctx {
 	struct walk_ctx walk;
 	__u64 *epoch;
@@ -189,7 +195,7 @@ static __attribute__((noinline)) int walk_task_ready(struct walk_slot *slot, __u
 	w->faults = 0;
 	w->assists = 0;
 	walk_prepare(w, bpf_ktime_get_ns());
-	if (walk_take_user_regs(w, task, s->ip, slot->sp))
+	if (WALK_TAKE_REGS(w, task, slot))
 		return 1;
 	if (walk_take_space(w, task, s->task_start_ns))
 		return 2;
@@ -271,7 +277,7 @@ WALK_INLINE void walk_task_finish(struct walk_slot *slot, __u32 chain_nr)
 }
 
 /* Puts the sample's chain aside: branches come before it. */
-static __attribute__((noinline)) int walk_put_chain_aside(struct walk_slot *slot)
+static __attribute__((noinline, unused)) int walk_put_chain_aside(struct walk_slot *slot)
 {
 	struct brink_sample *s = &slot->record.sample;
 	__u32 chain_nr = s->chain_nr;
@@ -348,7 +354,7 @@ WALK_INLINE int walk_task_walk(struct walk_slot *slot, __u32 index)
 	return walk_task_end(slot, index);
 }
 
-static int walk_task_work(struct bpf_map *map, void *key, void *value)
+static __attribute__((unused)) int walk_task_work(struct bpf_map *map, void *key, void *value)
 {
 	struct walk_slot *slot = value;
 

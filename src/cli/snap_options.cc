@@ -52,7 +52,12 @@ Status SnapOptions::Fill(const std::vector<std::string>& rest, snap::RunRequest*
   using Branches = snap::SnapRequest::Branches;
   if (source == "lbr") snap.branches = Branches::kLbr;
   else if (source == "none") snap.branches = Branches::kNone;
-  else if (source != "auto") return InvalidArgument("--source '" + EscapeForTerminal(source) + "' is none of auto, lbr, none");
+  else if (source == "walk") snap.branches = Branches::kWalk;
+  else if (source == "step" || source == "hop") return InvalidArgument("--source " + source + " follows a span of code: it goes with --trace-between");
+  else if (source != "auto") return InvalidArgument("--source '" + EscapeForTerminal(source) + "' is none of auto, lbr, walk, none");
+  if (depth && snap.branches != Branches::kWalk) return InvalidArgument("--depth goes with --source walk and --trace-between");
+  if (depth > BRINK_MAX_WALK_BRANCHES) return InvalidArgument("--depth: --source walk takes at most " + std::to_string(BRINK_MAX_WALK_BRANCHES) + " branches");
+  snap.depth = static_cast<uint32_t>(depth);
   using Privilege = snap::SnapRequest::Privilege;
   if (priv == "u") snap.privilege = Privilege::kUser;
   else if (priv == "k") snap.privilege = Privilege::kKernel;
@@ -96,7 +101,8 @@ SnapOptions::SnapOptions() {
           "Arms one or more triggers in the kernel or in programs and shows each hit: arguments, result with errno name, call\n"
           "chains of kernel and user code, registers, container, and, where the CPU has branch hardware, the branches that led\n"
           "there (user branches for triggers in user code, kernel branches for triggers in the kernel: see --priv). Without\n"
-          "branch hardware --history shows what the thread and the CPU did before.\n"
+          "branch hardware --history shows what the thread and the CPU did before, and --source walk what the thread does next: its user\n"
+          "code is executed in the kernel from the event on. Those branches follow the event, they did not lead to it.\n"
           "\n"
           "Triggers: tracepoint:CATEGORY:NAME, raw_tracepoint:NAME, kprobe:FUNC[+OFF], kretprobe:FUNC, fentry:FUNC, fexit:FUNC,\n"
           "uprobe:PATH:SYMBOL[+OFF]|0xADDR|FILE:LINE, uretprobe:PATH:SYMBOL, usdt:PATH[:PROVIDER]:NAME,\n"
@@ -113,7 +119,12 @@ SnapOptions::SnapOptions() {
           {{.letter = 0, .name = "on", .value = Value::kRequired, .meta = "TRIGGER", .group = "When", .help = "where to capture; several may be given", .set = AppendString(&triggers)},
            {.letter = 0, .name = "errno-path", .value = Value::kRequired, .meta = "SYSCALL", .group = "When", .help = "arm what decides about this system call's errors; captures come innermost first", .set = StoreString(&errno_path)},
            {.letter = 0, .name = "trace-between", .value = Value::kRequired, .meta = "PATH:ENTRY..EXIT", .group = "When", .help = "instead of --on: the user branches of this span of code, each time it is entered; without EXIT until it returns", .set = StoreString(&trace_between)},
-           {.letter = 0, .name = "if", .value = Value::kRequired, .meta = "EXPR", .group = "When", .help = "only hits for which this is true", .set = StoreString(&condition)},
+           {.letter = 0, .name = "if", .value = Value::kRequired, .meta = "EXPR", .group = "When", .help = "only hits for which this is true", .set = [this](std::string_view v) -> Status {
+              // An unset variable of a script is not the wish for everything.
+              if (Trim(v).empty()) return InvalidArgument("--if is empty");
+              condition = std::string(v);
+              return OkStatus();
+            }},
            {.letter = 0, .name = "slower-than", .value = Value::kRequired, .meta = "DURATION", .group = "When", .help = "only calls that took at least this long (triggers at a return)", .set = StoreString(&slower)},
            {.letter = 0, .name = "limit", .value = Value::kRequired, .meta = "N/s", .group = "When", .help = "at most N captures a second and trigger", .set = StoreString(&limit)},
            {.letter = 0, .name = "once-per", .value = Value::kRequired, .meta = "KEY", .group = "When", .help = "one capture for each pid, tid, cpu, uid, comm, container, ip, ret or args.NAME", .set = StoreString(&once_per)},
@@ -129,8 +140,8 @@ SnapOptions::SnapOptions() {
            {.letter = 0, .name = "exclude-cgroup", .value = Value::kRequired, .meta = "PATH", .group = "Whose", .help = "not this cgroup and those below it", .set = AppendString(&groups.not_cgroups)},
            {.letter = 0, .name = "pidns", .value = Value::kRequired, .meta = "PID", .group = "Whose", .help = "only the pid namespace of this process", .set = StoreUint(&pidns, 1, INT32_MAX)},
            {.letter = 0, .name = "runtime-root", .value = Value::kRequired, .meta = "DIR", .group = "Whose", .help = "where the files of container runtimes are looked for; default /", .set = StoreString(&runtime_root)},
-           {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "What", .help = "--trace-between: most branches of a span", .set = StoreUint(&depth, 1, 65535)},
-           {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: of the hardware, or none; of --trace-between: walk (executed in the kernel), step (exact, slow) or hop", .set = StoreString(&source)},
+           {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "What", .help = "--source walk, --trace-between: most branches", .set = StoreUint(&depth, 1, 65535)},
+           {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: lbr, those that led here, of the hardware (auto: where there is one); walk, those that follow; none. Of --trace-between: walk, step (exact, slow) or hop", .set = StoreString(&source)},
            {.letter = 0, .name = "priv", .value = Value::kRequired, .meta = "u|k|ku", .group = "What", .help = "branches of user code, of the kernel, or both; default: of the code that the trigger stands in", .set = StoreString(&priv)},
            {.letter = 0, .name = "history", .group = "What", .help = "also what the thread and the CPU did before: switches, system calls, interrupts", .set = StoreFlag(&history)},
            {.letter = 0, .name = "no-chain", .group = "What", .help = "no call chains", .set = StoreFlag(&no_chain)},

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/stop.h"
 #include "snapshot/capture_path.h"
 
 namespace brink::snap {
@@ -77,10 +78,7 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
   for (const auto& [id, path] : source_.TakeNewGroups()) containers_.Learn(id, path);
   capture.container = containers_.ById(view.context.container_id);
   capture.place = names_.NameOf(pid, sample.head->ip, lines, false);
-  for (const BranchEntry& entry : sample.branches) {
-    capture.branches.push_back({.from = names_.NameOf(pid, entry.from, lines, false), .to = names_.NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
-                                .prediction = entry.prediction(), .cycles = entry.cycles()});
-  }
+  NameBranches(sample, lines, &capture.branches);
   capture.no_branches = view.context.snapshot_error ? "snapshot: " + std::string(strerror(-view.context.snapshot_error)) : source_.no_branches();
   std::vector<NamedAddress>* chain = nullptr;
   bool leaf = true;
@@ -100,6 +98,30 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
   capture.cpu_history = view.cpu_history;
   capture.task_history = view.task_history;
   return capture;
+}
+
+void CaptureNamer::NameBranches(const SampleView& sample, bool lines, std::vector<NamedBranch>* branches) {
+  const int32_t pid = static_cast<int32_t>(sample.head->tgid);
+  for (const BranchEntry& entry : sample.branches) {
+    branches->push_back({.from = names_.NameOf(pid, entry.from, lines, false), .to = names_.NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
+                         .prediction = entry.prediction(), .cycles = entry.cycles()});
+  }
+}
+
+bool IsFollowUp(const brink_sample& head) { return head.direction == BRINK_DIR_FUTURE; }
+
+bool Follows(const brink_sample& head, const brink_sample& capture) {
+  return IsFollowUp(head) && head.time_ns == capture.time_ns && head.tid == capture.tid && head.event == capture.event;
+}
+
+void CaptureNamer::AddFollowUp(const SampleView* follow, bool lines, Capture* capture) {
+  capture->future = true;
+  capture->no_branches.clear();
+  if (follow) {
+    NameBranches(*follow, lines, &capture->branches);
+    capture->stop = std::string(StopReasonName(follow->head->stop));
+  }
+  if (capture->branches.empty()) capture->no_branches = follow ? "what follows was not walked: " + capture->stop : source_.WhyNoFollowUp(capture->head.event);
 }
 
 // Frame pointers lead astray in code that has none: a chain ends where it leaves executable mappings.

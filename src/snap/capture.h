@@ -38,10 +38,16 @@ struct Capture {
   ContainerInfo container;
   NamedAddress place;
   std::vector<NamedBranch> branches;   // newest first
+  bool future = false;                 // they follow the event (walked); else they led to it
+  std::string stop;                    // of the future: why it ends there
   std::vector<NamedAddress> kernel_chain, user_chain;  // leaf first
   std::vector<brink_snap_event> cpu_history, task_history;
   std::string no_branches;             // why there are none
 };
+
+// Whether the walker sent it, for the capture of the same thread, time and trigger.
+bool IsFollowUp(const brink_sample& head);
+bool Follows(const brink_sample& head, const brink_sample& capture);
 
 // Keeps the address spaces of the processes that it is told of, and names what is captured. Writer thread only.
 class CaptureNamer {
@@ -49,8 +55,11 @@ class CaptureNamer {
   CaptureNamer(SnapSource& source, std::string runtime_root);
   void Observe(const PerfRecordView& record);
   Capture Name(const SampleView& sample, const SnapView& view, bool lines);
+  // What follows, from the sample that the walker sent for this capture; nullptr: it sent none.
+  void AddFollowUp(const SampleView* follow, bool lines, Capture* capture);
 
  private:
+  void NameBranches(const SampleView& sample, bool lines, std::vector<NamedBranch>* branches);
   void CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const;
   void AddCaller(int32_t pid, const Capture& capture, bool lines, std::vector<NamedAddress>* chain);
   void AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain);

@@ -131,6 +131,24 @@ std::string Nearest(std::string_view name, const std::vector<Function>& function
   return text;
 }
 
+// Whether a probe may be set `offset` bytes into the function at `start`.
+Status CheckPlace(const elf::File& file, const std::string& name, uint64_t start, uint64_t size, uint64_t offset) {
+  constexpr uint64_t kMostRead = 1 << 20;
+  if (offset == 0 || offset > kMostRead) return OkStatus();
+  if (size && offset >= size) return NotFound(absl::StrFormat("%s has %d bytes: there is no %s+0x%x (0x%x, the address, is taken as it is)", EscapeForTerminal(name), size, EscapeForTerminal(name), offset, start + offset));
+  std::string code;
+  // Less where the segment ends.
+  for (uint64_t more : {15, 8, 1}) {
+    auto read = file.ReadVaddr(start, offset + more);
+    if (!read.ok()) continue;
+    code = *std::move(read);
+    break;
+  }
+  const auto inside = InsideInstruction({reinterpret_cast<const uint8_t*>(code.data()), code.size()}, offset);
+  if (!inside) return OkStatus();
+  return FailedPrecondition(absl::StrFormat("%s+0x%x lies inside of an instruction: a probe there would change what the program does. Whole ones begin at +0x%x and +0x%x (by the function's bytes from its start; 0x%x sets it all the same)", EscapeForTerminal(name), offset, inside->before, inside->after, start + offset));
+}
+
 class SymbolSearch {
  public:
   SymbolSearch(const Trigger& trigger, const std::string& path, const elf::File& file)
@@ -147,7 +165,7 @@ class SymbolSearch {
       bool match = glob ? fnmatch(wanted.c_str(), function.name.c_str(), 0) == 0 : IsNamed(function, wanted);
       if (!match || (version.empty() ? !function.is_default : function.version != version)) continue;
       if (function.ifunc) RETURN_IF_ERROR(Implementations(function, glob));
-      else Add(function.vaddr, function.name, function.size);
+      else RETURN_IF_ERROR(Add(function.vaddr, function.name, function.size));
       if (places_.size() >= kMostPlaces) return InvalidArgument("'" + EscapeForTerminal(trigger_.symbol) + "' matches more than " + std::to_string(kMostPlaces) + " functions");
     }
     if (places_.empty()) return NothingFound(wanted, version);
@@ -163,13 +181,17 @@ class SymbolSearch {
     return plain == wanted || plain.substr(0, plain.find('(')) == wanted;
   }
 
-  void Add(uint64_t vaddr, const std::string& name, uint64_t size) {
-    vaddr += trigger_.offset;
-    if (!seen_.insert(vaddr).second) return;
+  // `size` 0: not known.
+  Status Add(uint64_t start, const std::string& name, uint64_t size) {
+    const uint64_t vaddr = start + trigger_.offset;
+    if (!seen_.insert(vaddr).second) return OkStatus();
     auto offset = file_.VaddrToOffset(vaddr);
-    if (!offset) return;
-    (void)size;
+    if (!offset) return OkStatus();
+    Status place = CheckPlace(file_, name, start, size, trigger_.offset);
+    // Those of a glob that have no such place are none.
+    if (!place.ok()) return trigger_.glob() ? OkStatus() : place;
     places_.push_back({.offset = *offset, .vaddr = vaddr, .name = trigger_.offset ? absl::StrFormat("%s+0x%x", name, trigger_.offset) : name});
+    return OkStatus();
   }
 
   Status Implementations(const Function& resolver, bool glob) {
@@ -179,12 +201,11 @@ class SymbolSearch {
       for (const Function& function : functions_) {
         if (function.vaddr == *picked && !function.ifunc) name = resolver.name + " (" + function.name + ")";
       }
-      Add(*picked, name, 0);
-      return OkStatus();
+      return Add(*picked, name, 0);
     }
     // Every implementation, by the names that C libraries give them.
     for (const Function& function : functions_) {
-      if (!function.ifunc && function.name.starts_with("__" + resolver.name + "_")) Add(function.vaddr, resolver.name + " (" + function.name + ")", 0);
+      if (!function.ifunc && function.name.starts_with("__" + resolver.name + "_")) RETURN_IF_ERROR(Add(function.vaddr, resolver.name + " (" + function.name + ")", function.size));
     }
     if (places_.size() == before && !glob && !seen_.contains(resolver.vaddr)) {
       return NotFound("'" + resolver.name + "' is chosen when the program starts (IFUNC), and the file is stripped of its implementations' names: install its debug symbols, or probe a caller");
@@ -216,6 +237,11 @@ class SymbolSearch {
 StatusOr<std::vector<Place>> AtAddress(const Trigger& trigger, const elf::File& file, const std::string& path) {
   auto offset = file.VaddrToOffset(trigger.address);
   if (!offset) return NotFound(absl::StrFormat("address 0x%x lies in no segment of %s; addresses are link-time ones, as nm and objdump print them", trigger.address, EscapeForTerminal(path)));
+  const auto segments = file.segments();
+  const bool code = std::any_of(segments.begin(), segments.end(), [&](const elf::Segment& segment) {
+    return segment.load() && segment.executable() && trigger.address >= segment.vaddr && trigger.address - segment.vaddr < segment.mem_size;
+  });
+  if (!code) return NotFound(absl::StrFormat("address 0x%x of %s is data: nothing is executed there", trigger.address, EscapeForTerminal(path)));
   return std::vector<Place>{{.offset = *offset, .vaddr = trigger.address, .name = absl::StrFormat("0x%x", trigger.address)}};
 }
 

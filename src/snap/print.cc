@@ -131,10 +131,10 @@ void AppendBranches(const Capture& capture, const PrintOptions& options, const P
     if (!capture.no_branches.empty()) *out += paint.Dim("  no branches: " + EscapeForTerminal(capture.no_branches)) + "\n";
     return;
   }
-  *out += "  branches that led here (newest first)\n";
+  *out += capture.future ? "  branches that follow, not those that led here (walk: user code, in the order of execution)\n" : "  branches that led here (newest first)\n";
   std::string function;
   for (size_t i = 0; i < capture.branches.size() && i < options.most_branches; ++i) {
-    const NamedBranch& branch = capture.branches[i];
+    const NamedBranch& branch = capture.branches[capture.future ? capture.branches.size() - 1 - i : i];
     // A heading for each function that the branches run through.
     if (branch.from.symbol != function || i == 0) {
       function = branch.from.symbol;
@@ -147,6 +147,7 @@ void AppendBranches(const Capture& capture, const PrintOptions& options, const P
     *out += "\n";
   }
   if (capture.branches.size() > options.most_branches) *out += absl::StrFormat("      ... %d more\n", capture.branches.size() - options.most_branches);
+  if (capture.future) *out += paint.Dim("      then: " + capture.stop) + "\n";
 }
 
 void AppendRegisters(const Capture& capture, std::string* out) {
@@ -263,7 +264,8 @@ std::string CaptureJson(const Capture& capture, const PrintOptions& options) {
     branches.push_back({{"from", AddressJson(branch.from)}, {"to", AddressJson(branch.to)}, {"kind", KindName(branch.kind)}, {"mispredicted", mispredicted},
                         {"cycles", branch.cycles ? ordered_json(branch.cycles) : ordered_json(nullptr)}});
   }
-  json["direction"] = "past";
+  json["direction"] = capture.future ? "future" : "past";
+  if (!capture.stop.empty()) json["stop"] = capture.stop;
   json["branches"] = branches;
   json["no_branches"] = branches.empty() ? TextOrNull(capture.no_branches) : ordered_json(nullptr);
   if (context.flags & BRINK_SNAP_HAS_REGS) {

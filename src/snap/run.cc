@@ -24,6 +24,7 @@ class SnapConsumer : public Consumer {
       : source_(source), request_(request), namer_(source, request.snap.runtime_root), file_(file), wake_fd_(wake_fd) {}
 
   Status OnSample(const SampleView& sample) override {
+    if (source_.follows()) return OnFollowed(sample);
     SampleView trimmed = sample;
     trimmed.branches = source_.Trim(sample.head->event, sample.branches);
     if (file_) {
@@ -62,6 +63,41 @@ class SnapConsumer : public Consumer {
   uint64_t captures() const { return captures_.load(); }
 
  private:
+  // Captures wait for what follows them, those for the file too.
+  Status OnFollowed(const SampleView& sample) {
+    const auto* begin = reinterpret_cast<const std::byte*>(sample.head);
+    Wait(sample.head->time_ns, true, {begin, begin + sample.head->header.size});
+    if (!IsFollowUp(*sample.head)) captures_.fetch_add(1);
+    Wake();
+    return waiting_bytes_ > kMostWaiting ? Release(UINT64_MAX) : OkStatus();
+  }
+
+  // What the walker sent for the capture at `at`.
+  std::optional<SampleView> FollowUpOf(const brink_sample& capture, size_t at) const {
+    for (size_t i = at; i < waiting_.size() && waiting_[i].time_ns == capture.time_ns; ++i) {
+      auto other = waiting_[i].is_sample ? ViewSample(waiting_[i].bytes) : std::nullopt;
+      if (other && Follows(*other->head, capture)) return other;
+    }
+    return std::nullopt;
+  }
+
+  Status WriteFollowed(const SampleView& sample, const std::optional<SampleView>& follow) {
+    brink_sample head = *sample.head;
+    head.source = BRINK_SOURCE_WALK;
+    SampleView written = sample;
+    if (follow) {
+      written.branches = follow->branches;
+      head.nr = follow->head->nr;
+      head.direction = follow->head->direction;
+      head.stop = follow->head->stop;
+      head.end_ip = follow->head->end_ip;
+      head.steps = follow->head->steps;
+      head.walk_ns = follow->head->walk_ns;
+    }
+    written.head = &head;
+    return file_->OnSample(written);
+  }
+
   static constexpr size_t kMostWaiting = 64u << 20;
   // A capture may come out before the mappings that name it: both wait for the end of their round, and go by time.
   struct Waiting {
@@ -83,7 +119,7 @@ class SnapConsumer : public Consumer {
       Waiting& item = waiting_[done];
       waiting_bytes_ -= item.bytes.size();
       if (item.is_sample) {
-        status = Print(item.bytes);
+        status = Print(item.bytes, done);
       } else {
         namer_.Observe({.record = item.bytes, .id = {}});
       }
@@ -92,12 +128,20 @@ class SnapConsumer : public Consumer {
     return status;
   }
 
-  Status Print(std::span<const std::byte> bytes) {
+  Status Print(std::span<const std::byte> bytes, size_t at) {
     auto sample = ViewSample(bytes);
     auto view = sample ? ViewSnap(*sample) : std::nullopt;
     if (!view) return OkStatus();
-    sample->branches = source_.Trim(sample->head->event, sample->branches);
-    return request_.print(namer_.Name(*sample, *view, request_.lines));
+    if (!source_.follows()) {
+      sample->branches = source_.Trim(sample->head->event, sample->branches);
+      return request_.print(namer_.Name(*sample, *view, request_.lines));
+    }
+    const std::optional<SampleView> follow = FollowUpOf(*sample->head, at);
+    if (file_) RETURN_IF_ERROR(WriteFollowed(*sample, follow));
+    if (!request_.print) return OkStatus();
+    Capture capture = namer_.Name(*sample, *view, request_.lines);
+    namer_.AddFollowUp(follow ? &*follow : nullptr, request_.lines, &capture);
+    return request_.print(capture);
   }
 
   void Wake() {
@@ -131,26 +175,32 @@ bool AllDone(const RunRequest& request, const SnapConsumer& consumer) {
   return request.snap.count && consumer.captures() >= request.snap.count * request.snap.triggers.size();
 }
 
+bool HasManual(const SnapSource& source) {
+  const auto& shown = source.shown();
+  return std::any_of(shown.begin(), shown.end(), [](const ShownTrigger& trigger) { return trigger.trigger.kind == TriggerKind::kManual; });
+}
+
+// A wish for a moment's capture where no trigger is manual is nobody's: no reason to end.
+Status FireIfAny(SnapSource& source) { return HasManual(source) ? source.Fire() : OkStatus(); }
+
 // Answers what was sent to the run. False: the end was asked for.
 StatusOr<bool> Answer(RunControl* control, RunSignals* signals, SnapSource& source) {
   if (control) {
     control->Clear();
     source.Pause(control->paused());
-    if (control->TakeFire()) RETURN_IF_ERROR(source.Fire());
+    if (control->TakeFire()) RETURN_IF_ERROR(FireIfAny(source));
     return !control->stopped();
   }
   while (int signal = signals->Next()) {
     if (signal != SIGUSR1) return false;
-    RETURN_IF_ERROR(source.Fire());
+    RETURN_IF_ERROR(FireIfAny(source));
   }
   return true;
 }
 
 // The terminal whose Enter key fires manual triggers; -1: none. Only where nobody else reads it.
 int KeyboardOf(const RunRequest& request, Session& session, const SnapSource& source) {
-  const auto& shown = source.shown();
-  const bool manual = std::any_of(shown.begin(), shown.end(), [](const ShownTrigger& trigger) { return trigger.trigger.kind == TriggerKind::kManual; });
-  return manual && !request.control && !session.command() && isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
+  return HasManual(source) && !request.control && !session.command() && isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
 }
 
 enum class Keyboard { kListen, kLater, kGone };
@@ -238,6 +288,7 @@ StatusOr<RunResult> Run(RunRequest request) {
   spec.buffer_size = 256 << 10;
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(spec, std::move(made), consumer));
   RunResult result;
+  Status failed;
   ASSIGN_OR_RETURN(auto not_executed, session->ArmCommand());
   if (not_executed) {
     result.command_status = not_executed->status;
@@ -246,13 +297,17 @@ StatusOr<RunResult> Run(RunRequest request) {
     std::vector<std::string> notes = session->notes();
     notes.insert(notes.end(), source.notes().begin(), source.notes().end());
     if (request.armed) request.armed(notes);
-    ASSIGN_OR_RETURN(result.command_decides, WaitForEnd(request, *session, source, consumer, signals ? &*signals : nullptr, wake.get()));
+    auto ended = WaitForEnd(request, *session, source, consumer, signals ? &*signals : nullptr, wake.get());
+    if (ended.ok()) result.command_decides = *ended;
+    else failed = ended.status();
   }
   uint64_t begin = MonotonicNs();
   source.Stop();
   result.detach_ns = MonotonicNs() - begin;
   result.consumer = session->Stop();
+  // Whatever the end was: nobody would wait for a command that runs on.
   FinishCommand(*session, &result);
+  RETURN_IF_ERROR(failed);
   result.captures = consumer.captures();
   result.books = session->books();
   result.stats = source.Report();

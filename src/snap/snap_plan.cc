@@ -59,6 +59,7 @@ Status CheckTracepoint(const Trigger& trigger) {
   for (std::filesystem::directory_iterator it(category ? root + "/" + trigger.category : root, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename());
   std::string near;
   for (const std::string& name : NearestNames(category ? trigger.name : trigger.category, names)) near += (near.empty() ? "; nearest: " : ", ") + (category ? trigger.category + ":" : "") + name;
+  if (trigger.name.find_first_of("*?[") != std::string::npos) return InvalidArgument("--on '" + EscapeForTerminal(trigger.text) + "': globs go with kprobe and uprobe; give --on for each tracepoint (of all system calls: syscall:*)");
   return NotFound("--on '" + EscapeForTerminal(trigger.text) + "': no tracepoint" + (category ? "" : " category") + " '" + EscapeForTerminal(category ? trigger.name : trigger.category) + "'" + near);
 }
 
@@ -72,6 +73,12 @@ std::string ErrorText(const Status& status) {
 // The functions that say no on the way of a path to a file, from the innermost on: of the captures of one call the first is
 // of the function that decided. Outer ones, and the system call, follow with their results.
 Status SnapSource::AddErrnoPath() {
+  if (!request_.triggers.empty()) return InvalidArgument("--errno-path sets triggers and a condition of its own: it does not go with --on");
+  if (!SyscallByName(request_.errno_path)) {
+    std::string near;
+    for (const std::string& name : NearestNames(request_.errno_path, SyscallNames())) near += (near.empty() ? "; nearest: " : ", ") + name;
+    return InvalidArgument("--errno-path: no system call '" + EscapeForTerminal(request_.errno_path) + "'" + near);
+  }
   constexpr const char* kDeciders[] = {"generic_permission", "security_inode_permission", "inode_permission", "may_open", "mnt_want_write", "security_file_open", "may_delete"};
   auto types = Types();
   if (!types.ok()) return types.status();

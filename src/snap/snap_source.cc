@@ -7,17 +7,22 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
+#include "pipeline/drain.h"
 #include "session/sampling.h"
+#include "snap/follow.h"
 
 namespace brink::snap {
 namespace {
 
 constexpr uint64_t kGroupLookNs = 1'000'000'000;
+// From a capture to the end of the walk that follows it: a later one is dropped (WALK_LATE_END_NS of bpf/walk/task.h).
+constexpr uint64_t kLongestFollowNs = 60'000'000;
 
 // How a trigger's program is reached, for learning what the way to it burns. Nothing where user branches are held: none
 // of them are ours.
@@ -39,6 +44,10 @@ StatusOr<std::unique_ptr<SnapSource>> SnapSource::Create(SnapRequest request) {
   source->request_ = std::move(request);
   if (!source->request_.errno_path.empty()) RETURN_IF_ERROR(source->AddErrnoPath());
   if (source->request_.triggers.empty()) return InvalidArgument("say when: --on TRIGGER; example: brink snap --on syscall:openat --if 'ret == -EACCES'");
+  for (const std::vector<std::string>* words : {&source->request_.groups.containers, &source->request_.groups.pods, &source->request_.groups.not_containers, &source->request_.groups.not_pods}) {
+    if (std::find(words->begin(), words->end(), "") != words->end()) return InvalidArgument("--container and --pod need a name");
+  }
+  if (const std::string& root = source->request_.runtime_root; !root.empty() && !std::filesystem::is_directory(root)) return NotFound("--runtime-root: no folder " + EscapeForTerminal(root));
   source->hierarchy_ = ChooseHierarchy();
   source->resolver_ = std::make_unique<ContainerResolver>(ResolverOptions{.runtime_root = source->request_.runtime_root, .hierarchy = source->hierarchy_});
   for (const std::string& text : source->request_.triggers) RETURN_IF_ERROR(source->AddTrigger(text));
@@ -58,6 +67,7 @@ Status SnapSource::ChooseBranches() {
     no_branches_ = "not asked for";
     return OkStatus();
   }
+  if (request_.branches == SnapRequest::Branches::kWalk) return ChooseFollower();
   using Privilege = SnapRequest::Privilege;
   TriggerSide side = TriggerSide::kUser;
   if (request_.privilege == Privilege::kOfTrigger) {
@@ -73,7 +83,7 @@ Status SnapSource::ChooseBranches() {
   auto held = HeldEvents::Open(HeldFlags(side));
   if (!held.ok()) {
     if (request_.branches == SnapRequest::Branches::kLbr) return held.status();
-    no_branches_ = Message(held.status());
+    no_branches_ = Message(held.status()) + "; --source walk shows what follows";
     return OkStatus();
   }
   branch_flags_ = held->flags();
@@ -81,7 +91,33 @@ Status SnapSource::ChooseBranches() {
   return OkStatus();
 }
 
+Status SnapSource::ChooseFollower() {
+  std::string none;
+  bool some = false;
+  for (TriggerPlan& plan : plans_) {
+    const std::string why = WhyNotFollowed(plan.trigger);
+    if (why.empty()) plan.config.flags |= BRINK_SNAP_CFG_FOLLOW;
+    else none += (none.empty() ? "" : "; ") + plan.trigger.text + ": " + why;
+    some = some || why.empty();
+  }
+  if (!some) return InvalidArgument("--source walk: " + EscapeForTerminal(none));
+  if (!none.empty()) notes_.push_back("--source walk: " + none);
+  auto configure = [this](bpf_object* object) -> Status {
+    RETURN_IF_ERROR(maps_.Reuse(object));
+    return ConfigureFollower(object, objects_);
+  };
+  ASSIGN_OR_RETURN(follower_, MakeFollower(request_.depth, plans_, configure));
+  return OkStatus();
+}
+
 SourceTraits SnapSource::traits() const {
+  if (follower_) {
+    SourceTraits traits = follower_->traits();
+    traits.sampling_events = false;
+    traits.filters_in_bpf = false;
+    traits.user_only = false;
+    return traits;
+  }
   SourceTraits traits;
   traits.name = branch_flags_ ? "lbr" : "none";
   traits.id = branch_flags_ ? BRINK_SOURCE_LBR : BRINK_SOURCE_NONE;
@@ -159,8 +195,19 @@ Status SnapSource::Load(SourceContext& context) {
     RETURN_IF_ERROR(LoadTrigger(i, context));
   }
   if (request_.groups.wants() || request_.groups.excludes()) RETURN_IF_ERROR(FillGroups(maps_.groups_fd()));
+  if (follower_) RETURN_IF_ERROR(LoadFollower(context));
   if (!branch_flags_) return OkStatus();
   ASSIGN_OR_RETURN(held_, HeldEvents::Open(branch_flags_));
+  return OkStatus();
+}
+
+Status SnapSource::LoadFollower(SourceContext& context) {
+  Status loaded = follower_->Load(context);
+  auto types = Types();
+  const bool knows = types.ok() && ((*types)->Function("bpf_task_work_schedule_resume").ok() || (*types)->Function("bpf_task_work_schedule_resume_impl").ok());
+  if (!loaded.ok() && !knows) return Unimplemented("--source walk needs task work for BPF programs (Linux 6.18)");
+  if (!loaded.ok()) return Annotate(loaded, "--source walk");
+  for (auto& object : objects_) RETURN_IF_ERROR(object->Follow(follower_->object()));
   return OkStatus();
 }
 
@@ -202,7 +249,8 @@ Status SnapSource::FillGroups(int fd) {
   return by_path(request.not_cgroups, BRINK_SNAP_GROUP_EXCLUDED);
 }
 
-Status SnapSource::Start(SourceContext& /*context*/) {
+Status SnapSource::Start(SourceContext& context) {
+  if (follower_) RETURN_IF_ERROR(follower_->Start(context));
   RETURN_IF_ERROR(side_->Attach());
   for (size_t i = 0; i < objects_.size(); ++i) {
     Status attached = objects_[i]->Attach();
@@ -224,7 +272,23 @@ Status SnapSource::Start(SourceContext& /*context*/) {
   return OkStatus();
 }
 
+void SnapSource::OnSample(const brink_sample& sample) {
+  if (follower_ && sample.direction == BRINK_DIR_FUTURE) follower_->OnSample(sample);
+}
+
+// A thread that sleeps in the kernel comes back when it likes: rounds do not wait for it.
+uint64_t SnapSource::OldestUnderWay() {
+  if (!follower_) return UINT64_MAX;
+  const uint64_t now = MonotonicNs();
+  return std::max(follower_->OldestUnderWay(), now - std::min(now, kLongestFollowNs));
+}
+
+void SnapSource::OnProcessChange(pid_t tgid, bool exited) {
+  if (follower_) follower_->OnProcessChange(tgid, exited);
+}
+
 void SnapSource::OnRecord(std::span<const std::byte> record) {
+  if (follower_) follower_->OnRecord(record);
   brink_snap_group group = {};
   if (record.size() <= offsetof(brink_snap_group, path) || record.size() > sizeof(group)) return;
   std::memcpy(&group, record.data(), record.size());
@@ -250,8 +314,23 @@ void SnapSource::OnTick(uint64_t now_ns) {
   }
 }
 
+// Those that captures have asked for come in before the end.
+void SnapSource::WaitForWalks() {
+  const uint64_t until = MonotonicNs() + kLongestFollowNs;
+  while (follower_->OldestUnderWay() != UINT64_MAX && MonotonicNs() < until) usleep(1000);
+}
+
+std::string SnapSource::WhyNoFollowUp(uint32_t trigger) const {
+  std::string why = WhyNotFollowed(shown_[std::min<size_t>(trigger, shown_.size() - 1)].trigger);
+  return why.empty() ? "no walk came back: the thread slept for more than 20 ms or ended, is one of the kernel, or too many are followed at once" : why;
+}
+
 void SnapSource::Stop() {
   for (auto& object : objects_) object->Detach();
+  if (follower_) {
+    WaitForWalks();
+    follower_->Stop();
+  }
   if (side_) side_->Detach();
   held_.reset();
 }
@@ -278,8 +357,8 @@ std::span<const BranchEntry> SnapSource::Trim(uint32_t trigger, std::span<const 
 }
 
 std::vector<StatLine> SnapSource::Report() {
-  constexpr const char* kNames[] = {"hits", "if_false", "if_unknown", "too_fast", "no_entry", "not_nth", "repeated", "limited", "after_count", "no_slot", "captured", "keys"};
-  constexpr const char* kTexts[] = {"hits", "--if false", "--if unknown", "faster than asked", "entry not seen", "skipped by --nth", "repeated (--once-per)", "above --limit", "after --count", "no free slot", "captured", "keys"};
+  constexpr const char* kNames[] = {"hits", "if_false", "if_unknown", "too_fast", "no_entry", "not_nth", "repeated", "limited", "after_count", "no_slot", "captured", "keys", "not_handed"};
+  constexpr const char* kTexts[] = {"hits", "--if false", "--if unknown", "faster than asked", "entry not seen", "skipped by --nth", "repeated (--once-per)", "above --limit", "after --count", "no free slot", "captured", "keys", "not followed"};
   std::vector<StatLine> lines;
   for (size_t i = 0; i < objects_.size(); ++i) {
     SnapCounts counts = objects_[i]->ReadCounts();
@@ -291,6 +370,9 @@ std::vector<StatLine> SnapSource::Report() {
     }
     if (counts[BRINK_SNAP_CNT_KEYS] > BRINK_SNAP_MAX_SEEN) text += absl::StrFormat(", %d keys forgotten (of --once-per %d are remembered)", counts[BRINK_SNAP_CNT_KEYS] - BRINK_SNAP_MAX_SEEN, BRINK_SNAP_MAX_SEEN);
     lines.push_back({"trigger_" + std::to_string(i), static_cast<double>(counts[BRINK_SNAP_CNT_TAKEN]), shown_[i].trigger.text + ": " + text});
+  }
+  if (follower_) {
+    for (StatLine& line : follower_->Report()) lines.push_back(std::move(line));
   }
   return lines;
 }

@@ -9,6 +9,7 @@
 #include "base/sync.h"
 #include "container/resolver.h"
 #include "session/source.h"
+#include "source/walk_source.h"
 #include "snap/trigger_object.h"
 #include "snap/values.h"
 #include "snapshot/calibrate.h"
@@ -34,7 +35,8 @@ struct SnapRequest {
   std::string once_per;                 // pid tid cpu uid comm container ip args.NAME ret
   bool chain_kernel = true, chain_user = true;
   bool history = false, history_irqs = false;
-  enum class Branches { kAuto, kLbr, kNone } branches = Branches::kAuto;
+  enum class Branches { kAuto, kLbr, kWalk, kNone } branches = Branches::kAuto;
+  uint32_t depth = 0;                   // kWalk: most branches; 0: the walker's default
   enum class Privilege { kOfTrigger, kUser, kKernel, kBoth } privilege = Privilege::kOfTrigger;
   std::string errno_path;               // system call whose errors are to be explained; "" none
   GroupRequest groups;
@@ -60,6 +62,9 @@ class SnapSource : public StackSource {
   Status Load(SourceContext& context) override;
   Status Start(SourceContext& context) override;
   void OnRecord(std::span<const std::byte> record) override;
+  void OnSample(const brink_sample& sample) override;
+  uint64_t OldestUnderWay() override;
+  void OnProcessChange(pid_t tgid, bool exited) override;
   void OnTick(uint64_t now_ns) override;
   void Stop() override;
   std::vector<StatLine> Report() override;
@@ -81,6 +86,10 @@ class SnapSource : public StackSource {
   const std::vector<std::string>& notes() const { return notes_; }
   // Why there are no branch stacks; "" where there are.
   const std::string& no_branches() const { return no_branches_; }
+  // What follows a capture is walked, and comes as a sample of its own: IsFollowUp.
+  bool follows() const { return follower_ != nullptr; }
+  // Why a capture of `trigger` has no branches though follows().
+  std::string WhyNoFollowUp(uint32_t trigger) const;
 
  private:
   SnapSource() = default;
@@ -90,9 +99,12 @@ class SnapSource : public StackSource {
   Status ConfigureValues(const Trigger& trigger, TriggerPlan* plan);
   Status ConfigureKey(ValueTable* values, brink_snap_config* config);
   Status ChooseBranches();
+  Status ChooseFollower();
   Status ConfigureGroups(brink_snap_config* config);
   Status FillGroups(int fd);
   Status LoadTrigger(size_t index, SourceContext& context);
+  Status LoadFollower(SourceContext& context);
+  void WaitForWalks();
   StatusOr<KernelTypes*> Types();
 
   SnapRequest request_;
@@ -109,6 +121,7 @@ class SnapSource : public StackSource {
   uint64_t next_group_look_ns_ = 0;
   Mutex new_groups_mutex_;
   std::vector<std::pair<uint64_t, std::string>> new_groups_ ABSL_GUARDED_BY(new_groups_mutex_);
+  std::unique_ptr<WalkSource> follower_;
   std::optional<HeldEvents> held_;
   std::vector<std::optional<CapturePath>> paths_;  // by trigger
   std::optional<KernelCode> code_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "decode/flow.h"
+
 namespace brink::snap {
 namespace {
 
@@ -59,6 +61,23 @@ size_t MangledByUprobe(std::span<const uint8_t> code) {
 #else
   (void)code;
   return 0;
+#endif
+}
+
+std::optional<Inside> InsideInstruction(std::span<const uint8_t> code, uint64_t offset) {
+#if defined(__x86_64__)
+  for (uint64_t at = 0; at < offset;) {
+    if (at >= code.size()) return std::nullopt;
+    auto insn = decode::Decode(code.subspan(at, std::min<size_t>(decode::kMaxInsnBytes, code.size() - at)), at);
+    if (!insn || insn->length == 0) return std::nullopt;
+    if (at + insn->length > offset) return Inside{.before = at, .after = at + insn->length};
+    at += insn->length;
+  }
+  return std::nullopt;
+#else
+  (void)code;
+  if (offset % 4 == 0) return std::nullopt;
+  return Inside{.before = offset & ~uint64_t{3}, .after = (offset & ~uint64_t{3}) + 4};
 #endif
 }
 

@@ -218,9 +218,13 @@ Status WaitForEnd(const TraceRequest& request, Session& session, TraceConsumer& 
   const uint64_t end = request.duration_ns ? session.armed_ns() + request.duration_ns : UINT64_MAX;
   const int child = session.command() ? session.command()->pidfd() : -1;
   const int steer = signals ? signals->fd() : request.control->fd();
+  Status failed;
   while (true) {
     pollfd fds[] = {{steer, POLLIN, 0}, {session.failed_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}, {child, POLLIN, 0}};
-    if (poll(fds, 4, 250) < 0 && errno != EINTR) return ErrnoError(errno, "poll");
+    if (poll(fds, 4, 250) < 0 && errno != EINTR) {
+      failed = ErrnoError(errno, "poll");
+      break;
+    }
     if (fds[0].revents) {
       if (!signals) request.control->Clear();
       if (signals ? signals->Next() != 0 : request.control->stopped()) break;
@@ -229,10 +233,10 @@ Status WaitForEnd(const TraceRequest& request, Session& session, TraceConsumer& 
     session.FollowHotplug();
   }
   CommandChild* command = session.command();
-  if (!command) return OkStatus();
+  if (!command) return failed;
   auto status = command->Finish(true);
   if (status.ok()) result->command_status = *status;
-  return OkStatus();
+  return failed;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <functional>
 
@@ -152,12 +153,19 @@ Status Signal(const Words& words, Trigger* trigger) {
   size_t column = part.column;
   bool faults_only = true;
   for (std::string_view name : Split(part.text, ',')) {
-    int number = SignalByName(name);
+    std::string upper(name);
+    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    int number = SignalByName(upper);
     if (number == 0) {
       std::vector<std::string> names;
       for (int i = 1; i < 32; ++i) names.push_back(SignalName(i));
-      auto near = NearestNames(name.starts_with("SIG") ? std::string(name) : "SIG" + std::string(name), names, 1);
-      return At(column, "unknown signal '" + EscapeForTerminal(name) + "'" + (near.empty() ? "" : "; did you mean " + near[0] + "?"));
+      if (ParseUint(name).ok()) return At(column, "unknown signal '" + EscapeForTerminal(name) + "': they are 1 to 64");
+      const std::string full = upper.starts_with("SIG") ? upper : "SIG" + upper;
+      auto near = NearestNames(full, names, 1);
+      // SEGFAULT, ABORT, TERMINATE: longer than what they mean.
+      const auto begins = std::find_if(names.begin(), names.end(), [&](const std::string& known) { return full.starts_with(known.substr(0, 6)); });
+      if (near.empty() && begins != names.end()) near = {*begins};
+      return At(column, "unknown signal '" + EscapeForTerminal(name) + "'" + (near.empty() ? "; kill -l lists them" : "; did you mean " + near[0] + "?"));
     }
     trigger->signals |= uint64_t{1} << (number - 1);
     faults_only = faults_only && std::find(std::begin(kFaults), std::end(kFaults), number) != std::end(kFaults);
@@ -354,7 +362,10 @@ StatusOr<Trigger> ParseTrigger(std::string_view text) {
   std::string near;
   for (const std::string& word : NearestNames(words[0].text, known)) near += (near.empty() ? "" : ", ") + word;
   if (words[0].text == "interval" || words[0].text == "BEGIN" || words[0].text == "END") near = "sample (for times), manual";
-  return At(0, "unknown kind of trigger '" + EscapeForTerminal(words[0].text) + "'; nearest: " + near);
+  const std::string shown = "unknown kind of trigger '" + EscapeForTerminal(words[0].text) + "'; ";
+  if (!near.empty()) return At(0, shown + "nearest: " + near);
+  for (const std::string& kind : known) near += (near.empty() ? "" : ", ") + kind;
+  return At(0, shown + "there are " + near + "; a tracepoint is written tracepoint:CATEGORY:NAME");
 }
 
 size_t TriggerErrorColumn(const Status& status) {

@@ -40,7 +40,7 @@ constexpr uint32_t kUprobeMultiReturn = 1;
 // The kernel's ENOTSUPP, which no header of user space has.
 constexpr int kErrorNotSupported = 524;
 
-constexpr const char* kSharedMaps[] = {"snap_groups", "snap_cpu_events", "snap_task_events"};
+constexpr const char* kSharedMaps[] = {"snap_groups", "snap_cpu_events", "snap_task_events", "snap_next"};
 
 std::string NearestKernelFunctions(const std::string& name) {
   auto text = ReadFile("/proc/kallsyms");
@@ -162,6 +162,31 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   }
   int error = snap_bpf__load(skeleton_);
   if (error) return BpfLoadError(-error, "load the program of " + plan_.trigger.text);
+  return OkStatus();
+}
+
+const char* TriggerObject::FollowerName() const {
+  if (!(plan_.config.flags & BRINK_SNAP_CFG_FOLLOW)) return nullptr;
+  switch (plan_.trigger.kind) {
+    case TriggerKind::kTracepoint: return "snap_follow_tracepoint";
+    case TriggerKind::kRawTracepoint: case TriggerKind::kExec: case TriggerKind::kOom: case TriggerKind::kSyscallEnter: case TriggerKind::kSyscallExit:
+    case TriggerKind::kSignal: case TriggerKind::kSignalSent: return "snap_follow_raw";
+    case TriggerKind::kKprobe: case TriggerKind::kKretprobe: return multi_ ? "snap_follow_kmulti" : "snap_follow_kprobe";
+    case TriggerKind::kUprobe: case TriggerKind::kUretprobe: case TriggerKind::kUsdt: return multi_ ? "snap_follow_umulti" : "snap_follow_kprobe";
+    case TriggerKind::kWatch: case TriggerKind::kSample: case TriggerKind::kPerf: return "snap_follow_perf";
+    case TriggerKind::kExit: case TriggerKind::kFentry: case TriggerKind::kFexit: case TriggerKind::kManual: return nullptr;
+  }
+  return nullptr;
+}
+
+Status TriggerObject::Follow(const bpf_object* follower) {
+  const char* name = FollowerName();
+  if (!name) return OkStatus();
+  const bpf_program* program = bpf_object__find_program_by_name(follower, name);
+  if (!program) return Internal(std::string("no program ") + name);
+  const uint32_t zero = 0;
+  const int fd = bpf_program__fd(program);
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.snap_follower), &zero, &fd, BPF_ANY) != 0) return ErrnoError(errno, "hand captures of " + plan_.trigger.text + " over to the walker");
   return OkStatus();
 }
 

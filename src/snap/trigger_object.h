@@ -73,6 +73,11 @@ class TriggerObject {
   // Manual triggers: captures on every CPU now.
   Status Fire();
 
+  // The program of bpf/snap/follow.h that a capture of this trigger is handed over to; nullptr: it cannot be.
+  const char* FollowerName() const;
+  // Hands captures over to it, from `follower`'s programs. After its load.
+  Status Follow(const bpf_object* follower);
+
   // Hits are none while paused. Any thread, while loaded.
   void Pause(bool paused);
 

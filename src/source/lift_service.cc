@@ -42,7 +42,10 @@ uint64_t LineHash(const uint8_t* line, uint32_t index) {
 }  // namespace
 
 LiftService::LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options)
-    : tables_(*tables), options_(std::move(options)), scanner_(options_.proc_root), pages_(pages), cache_(uops, pages), slots_(pages.size()) {}
+    : tables_(*tables), options_(std::move(options)), scanner_(options_.proc_root), pages_(pages), cache_(uops, pages), slots_(pages.size()) {
+  PriorityMutexLock lock(cache_mutex_);
+  if (options_.restore) cache_.RestoreBy(options_.restore);
+}
 
 LiftService::~LiftService() { Stop(); }
 
@@ -166,16 +169,15 @@ void LiftService::Loop() {
         return true;
       });
     }
-    if (work.lifted) LiftCode(*work.miss, true, std::move(work.ways));
-    else Handle(*work.miss);
+    Handle(*work.miss, work.lifted, std::move(work.ways));
     MutexLock lock(mutex_);
     stats_.busy_ns = ThreadCpuNs();
   }
 }
 
-void LiftService::Handle(const brink_miss& miss) {
+void LiftService::Handle(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways) {
   if (miss.reason == BRINK_MISS_PROCESS) Vet(miss);
-  LiftCode(miss, false, {});
+  LiftCode(miss, lifted, std::move(ways));
 }
 
 void LiftService::Vet(const brink_miss& miss) {

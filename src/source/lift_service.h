@@ -70,6 +70,9 @@ struct LiftServiceOptions {
   size_t max_processes = 4096; // judged address spaces remembered
   size_t ahead_pages = 48;     // pages lifted ahead for one miss, following direct branches; 0: none
   std::string proc_root = "/proc";
+  // Code in which probes have replaced instructions, as it was before: into `meant`, which has the size of `code`. False: there
+  // are none. Any thread.
+  std::function<bool(std::span<const uint8_t> code, std::vector<uint8_t>* meant)> restore;
 };
 
 class LiftService {
@@ -94,8 +97,8 @@ class LiftService {
   // Notes about address spaces that are refused or limited, each once; at most a few.
   std::vector<std::string> notes() const;
 
-  // What the thread does with one record; public for tests, which call it without Start.
-  void Handle(const brink_miss& miss);
+  // What the thread does with one record; public for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
+  void Handle(const brink_miss& miss, bool lifted = false, std::vector<walk::WayOut> ways = {});
 
  private:
   struct ContentKey {

@@ -234,9 +234,10 @@ Status WalkSource::LoadInterrupt(SourceContext& context) {
 
 Status WalkSource::LoadTask(SourceContext& context) {
   size_t size = 0;
-  const void* elf = walk_task_bpf::elf_bytes(&size);
+  const bool own = options_.object.task == nullptr;
+  const void* elf = own ? walk_task_bpf::elf_bytes(&size) : options_.object.task(&size);
   if (LoadObject(context, elf, size).ok()) return OkStatus();
-  elf = walk_task_impl_bpf::elf_bytes(&size);
+  elf = own ? walk_task_impl_bpf::elf_bytes(&size) : options_.object.task_impl(&size);
   return LoadObject(context, elf, size);
 }
 
@@ -253,6 +254,7 @@ Status WalkSource::Load(SourceContext& context) {
   RETURN_IF_ERROR(maps_->Map(object_));
   LiftServiceOptions lift;
   lift.vetting.allow_device = options_.allow_device;
+  lift.restore = options_.restore;
   service_ = std::make_unique<LiftService>(maps_->uops.span(), maps_->pages.span(), maps_.get(), lift);
   return OkStatus();
 }

@@ -22,10 +22,11 @@ enum class WalkMode {
   kPreferTask, // task mode, or interrupt mode with a note where task mode does not load
 };
 
-// Another object around the same walker (bpf/walk), whose programs its owner attaches. Interrupt mode only.
+// Another object around the same walker (bpf/walk), whose programs its owner attaches.
 struct WalkObject {
   using Elf = const void* (*)(size_t* size);
-  Elf elf = nullptr, scalar = nullptr;            // scalar: for verifiers that give up on the vector part
+  Elf elf = nullptr, scalar = nullptr;            // interrupt mode; scalar: for verifiers that give up on the vector part
+  Elf task = nullptr, task_impl = nullptr;        // task mode, by the kfunc's two spellings
   std::function<Status(bpf_object*)> configure;   // between open and load
 };
 
@@ -39,7 +40,8 @@ struct WalkSourceOptions {
   uint64_t cache_bytes = size_t{28} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
   bool allow_device = false;
-  WalkObject object;  // elf set: instead of the walk source's own
+  WalkObject object;  // what is set of it stands for the walk source's own
+  std::function<bool(std::span<const uint8_t>, std::vector<uint8_t>*)> restore;  // LiftServiceOptions
   // Task mode: what waits for code and for vector registers may take of a CPU (walk_assist.h), in thousandths; 0: none.
   uint32_t wait_permille = 10;
   // Task mode, up to BRINK_WALK_IRQ_DEPTH branches: tried in the sampling event first, deferred only if it could get

@@ -137,6 +137,10 @@ std::span<const uint8_t> CodeCache::Usable(uint32_t slot, std::span<const uint8_
   return code.first(same ? BRINK_WALK_PAGE_SIZE + kLongestInstruction : BRINK_WALK_PAGE_SIZE);
 }
 
+std::span<const uint8_t> CodeCache::Meant(std::span<const uint8_t> usable) {
+  return restore_ && restore_(usable, &meant_) ? std::span<const uint8_t>(meant_) : usable;
+}
+
 StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<const uint8_t> code, std::vector<WayOut>* ways_out,
                                    size_t most) {
   if (slot == 0 || slot >= slots_.size() || !slots_[slot].used || offset >= BRINK_WALK_PAGE_SIZE || code.size() < BRINK_WALK_PAGE_SIZE) {
@@ -144,7 +148,7 @@ StatusOr<uint32_t> CodeCache::Lift(uint32_t slot, uint16_t offset, std::span<con
   }
   const std::span<const uint8_t> usable = Usable(slot, code);
   std::vector<uint16_t> left;
-  std::vector<Insn> lifted = lifter_.Page(usable, offset, slots_[slot].done, most, &left);
+  std::vector<Insn> lifted = lifter_.Page(Meant(usable), offset, slots_[slot].done, most, &left);
   if (ways_out) CollectWaysOut(lifted, ways_out);
   auto placed = Place(slot, usable, std::move(lifted), &left);
   for (size_t i = 0; ways_out && i < left.size(); ++i) ways_out->push_back({.offset = left[i]});
@@ -157,7 +161,7 @@ StatusOr<bool> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code)
   if (s.swept.at >= BRINK_WALK_PAGE_SIZE) return false;
   const std::span<const uint8_t> usable = Usable(slot, code);
   const int64_t to = (s.swept.at / kSweepPart + 1) * kSweepPart;
-  std::vector<Insn> lifted = lifter_.Sweep(usable, s.done, &s.swept, to);
+  std::vector<Insn> lifted = lifter_.Sweep(Meant(usable), s.done, &s.swept, to);
   const bool more = s.swept.at < BRINK_WALK_PAGE_SIZE;
   RETURN_IF_ERROR(Place(slot, usable, std::move(lifted)).status());
   return more;

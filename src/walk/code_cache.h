@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,11 @@ class CodeCache {
 
   // The arrays stay the owner's and must be zero. Slot and index 0 are left unused.
   CodeCache(std::span<brink_uop> uops, std::span<brink_walk_page> pages, const LiftOptions& options = LiftOptions::Host());
+
+  // Code in which probes have replaced instructions as it was before: into the vector, of the same size. False: it has none.
+  using Restore = std::function<bool(std::span<const uint8_t> code, std::vector<uint8_t>* meant)>;
+  // From now on what is lifted is what `restore` says, found by the bytes that are in memory. Before the first page.
+  void RestoreBy(Restore restore) { restore_ = std::move(restore); }
 
   // Takes a page in: `code` is 4,096 bytes, with or without BRINK_WALK_TAIL bytes of the following page. Nothing is
   // lifted yet. ResourceExhausted when no slot is free. A key that is present already is an error; see Find.
@@ -112,6 +118,8 @@ class CodeCache {
 
   uint32_t IndexOf(uint32_t slot, int64_t offset) const;
   brink_walk_block& BlockAt(uint32_t at) const;
+  // What executing these bytes amounts to. Until the next call.
+  std::span<const uint8_t> Meant(std::span<const uint8_t> usable);
   // What of `code` may be lifted into the page: without the tail if that is another than the page's.
   std::span<const uint8_t> Usable(uint32_t slot, std::span<const uint8_t> code);
   // Room for a block of so many micro-ops, its head included. 0: none.
@@ -126,6 +134,8 @@ class CodeCache {
   void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
   void Settle(uint32_t slot, uint16_t offset, uint32_t index);
 
+  Restore restore_;
+  std::vector<uint8_t> meant_;
   Lifter lifter_;
   std::span<brink_uop> uops_;
   std::span<brink_walk_page> pages_;

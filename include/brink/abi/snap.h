@@ -78,6 +78,7 @@ enum brink_snap_key {
 #define BRINK_SNAP_CFG_ENTRY_KERNEL 0x0800	/* the sample's place is a kernel address */
 #define BRINK_SNAP_CFG_PIDNS 0x1000	/* only tasks of the pid namespace `pidns` */
 #define BRINK_SNAP_CFG_ENTRY 0x2000	/* a program at the entry saves what the return wants */
+#define BRINK_SNAP_CFG_FOLLOW 0x4000	/* what the thread does next is walked: bpf/snap/follow.h */
 
 struct brink_snap_config {
 	__u32 trigger;		/* index of the trigger: brink_sample.event */
@@ -121,6 +122,7 @@ enum brink_snap_count {
 	BRINK_SNAP_CNT_DONE = 8,	/* after --count */
 	BRINK_SNAP_CNT_BUSY = 9,	/* every slot of the CPU in use */
 	BRINK_SNAP_CNT_TAKEN = 10,	/* captured (the ring's own losses are counted there) */
+	BRINK_SNAP_CNT_NOT_HANDED = 12,	/* captured, and not followed: another capture of the CPU was being handed over */
 	BRINK_SNAP_CNT_KEYS = 11,	/* keys of --once-per that were new; above BRINK_SNAP_MAX_SEEN old ones have gone */
 	BRINK_SNAP_CNT_MAX = 16
 };
@@ -226,5 +228,20 @@ BRINK_ABI_ASSERT(sizeof(struct brink_snap_entry) == 72);
 BRINK_ABI_FIELD(struct brink_snap_entry, args, 8, 64);
 #define BRINK_SNAP_MAX_ENTRIES 65536
 #define BRINK_SNAP_MAX_SEEN 65536
+
+/*
+ * What a trigger hands to the program that has its thread walked. That one sends a bare sample with the capture's time, thread
+ * and trigger, direction future, whose entries are what followed.
+ */
+struct brink_snap_next {
+	__u32 busy;		/* from the hand-over until it has been taken: who comes in between is not followed */
+	__u32 trigger;
+	__u64 time_ns;
+	__u64 has_regs;		/* walk from `regs`; else from where the thread returns to user code */
+	__u64 regs[BRINK_SNAP_REGS];
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_snap_next) == 24 + 8 * BRINK_SNAP_REGS);
+BRINK_ABI_FIELD(struct brink_snap_next, time_ns, 8, 8);
+BRINK_ABI_FIELD(struct brink_snap_next, regs, 24, 8 * BRINK_SNAP_REGS);
 
 #endif /* BRINK_ABI_SNAP_H_ */

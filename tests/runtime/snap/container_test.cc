@@ -110,13 +110,15 @@ TEST_F(SnapContainers, PidsAreThoseOfBothNamespaces) {
   EXPECT_GT(capture["pid"], 1);
 }
 
-// The program lies on a file system that exists in the container's mount namespace only.
+// The program lies on a file system that exists in the container's mount namespace only; its user and pid namespaces are its own too.
 TEST_F(SnapContainers, SymbolsComeFromTheContainersOwnRoot) {
   std::string script = "mount -t tmpfs none /mnt && cp " + Self() + " /mnt/private && /mnt/private --target linger";
-  auto result = testing_support::RunBrink({"snap", "--on", "signal:USR1:all", "--json", "--", "unshare", "--mount", "sh", "-c", script});
+  auto result = testing_support::RunBrink({"snap", "--on", "signal:USR1:all", "--json", "--", "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", script});
   if (result.out.empty()) GTEST_SKIP() << "needs unshare and tmpfs: " << result.err;
   auto capture = nlohmann::json::parse(result.out.substr(0, result.out.find('\n')));
   EXPECT_FALSE(std::filesystem::exists("/mnt/private"));
+  EXPECT_LT(capture["inner_pid"], 10);
+  EXPECT_GT(capture["pid"], capture["inner_pid"]);
   EXPECT_THAT(ChainOf(capture, "user_chain"), testing::Contains("main")) << capture.dump();
 }
 

@@ -48,6 +48,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"--on", "syscall:lseek", "--if", "ret == 1 and ret == 2"}, 2, {"can never be true"}},
                     Mistake{{"--on", "exec", "--slower-than", "5ms"}, 2, {"--slower-than needs a return"}},
                     Mistake{{"--on", "exec", "--once-per", "moon"}, 2, {"--once-per 'moon' is none of"}},
+                    Mistake{{"--on", "sys_enter_openat"}, 2, {"unknown kind", "there are tracepoint", "tracepoint:CATEGORY:NAME"}},
+                    Mistake{{"--on", "tracepoint:sched:*"}, 2, {"globs go with kprobe and uprobe"}},
+                    Mistake{{"--on", "signal:SEGFAULT"}, 2, {"did you mean SIGSEGV?"}},
+                    Mistake{{"--on", "signal:99"}, 2, {"they are 1 to 64"}},
+                    Mistake{{"--on", "uprobe:SELF:snap_work+0x4000"}, 1, {"bytes: there is no snap_work+0x4000"}},
+                    Mistake{{"--on", "uprobe:SELF:0x1"}, 1, {"is data: nothing is executed there"}},
+                    Mistake{{"--on", "exec", "--if", " "}, 2, {"--if is empty"}},
+                    Mistake{{"--on", "exec", "--container", ""}, 2, {"need a name"}},
+                    Mistake{{"--on", "exec", "--runtime-root", "/no/such/root"}, 1, {"no folder /no/such/root"}},
+                    Mistake{{"--errno-path", "opennat"}, 2, {"--errno-path: no system call 'opennat'", "nearest: openat"}},
+                    Mistake{{"--errno-path", "openat", "--on", "exit"}, 2, {"does not go with --on"}},
+                    Mistake{{"--on", "exec", "--source", "step"}, 2, {"goes with --trace-between"}},
+                    Mistake{{"--on", "exec", "--depth", "10"}, 2, {"--depth goes with --source walk"}},
                     Mistake{{}, 2, {"--on TRIGGER"}}));
 
 // The rest needs surroundings that make the mistake.
@@ -68,6 +81,20 @@ TEST(SnapMistakes, APlaceWhereAProbeWouldBreakTheProgram) {
   Snapped glob = Snap({"--on", "uprobe:" + Self() + ":snap_[vw]*"}, "vector");
   EXPECT_THAT(glob.process.err, HasSubstr("1 more are left out"));
   EXPECT_EQ(glob.process.status, 0);
+}
+#endif
+
+#if defined(__x86_64__)
+// A breakpoint among an instruction's bytes is a new constant, and the program none the wiser.
+TEST(SnapMistakes, APlaceInsideOfAnInstruction) {
+  for (const char* offset : {"+0x1", "+0x3"}) {
+    testing_support::ProcessResult refused = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_five_bytes" + offset});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("lies inside of an instruction"));
+    EXPECT_THAT(refused.err, HasSubstr("Whole ones begin at +0x0 and +0x5"));
+  }
+  SKIP_UNLESS("bpf.uprobe");
+  EXPECT_EQ(Snap({"--on", "uprobe:" + Self() + ":snap_five_bytes+0x5"}, "five-bytes").captures.size(), 1u);
 }
 #endif
 

@@ -60,6 +60,12 @@ __attribute__((noinline)) void snap_jump(void (*where)()) {
 }
 
 #if defined(__x86_64__)
+// One instruction of five bytes, and another.
+extern "C" int snap_five_bytes();
+asm(".text\n.type snap_five_bytes, @function\nsnap_five_bytes: movl $0x12345678, %eax\nret\n.size snap_five_bytes, . - snap_five_bytes\n");
+#endif
+
+#if defined(__x86_64__)
 // Begins with a vector instruction whose opcode byte (74) is also that of a jump.
 __attribute__((naked, noinline)) long snap_vector() { asm("vpcmpeqb %xmm0, %xmm0, %xmm0\n nop\n vmovq %xmm0, %rax\n ret"); }
 #endif
@@ -328,6 +334,7 @@ int RunTarget(const std::string& mode) {
       {"decide", [] { for (int i = 0; i < 400; ++i) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
       {"decide-on", [] { alarm(120); while (true) { snap_sink = 4; snap_sink = snap_decide("12a4-7"); usleep(3000); } return 0; }},
 #if defined(__x86_64__)
+      {"five-bytes", [] { return snap_five_bytes() == 0x12345678 ? 0 : 1; }},
       {"vector", [] { return snap_vector() == -1 ? 0 : 1; }},
 #endif
       {"linger", Linger},

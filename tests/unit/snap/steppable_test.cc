@@ -28,6 +28,23 @@ TEST(Steppable, VectorInstructionsThatLookLikeOthers) {
   EXPECT_EQ(Mangled({0xc4, 0xe2, 0x69, 0x90, 0x04, 0x25, 0, 0, 0, 0}), 10u); // vpgatherdd: nop
 }
 
+TEST(Steppable, OffsetsInsideOfInstructions) {
+  // push %rbp; mov %rsp,%rbp; mov $0x12345678,%eax; ret
+  const std::vector<uint8_t> code = {0x55, 0x48, 0x89, 0xe5, 0xb8, 0x78, 0x56, 0x34, 0x12, 0xc3};
+  for (uint64_t whole : {0, 1, 4, 9}) EXPECT_FALSE(InsideInstruction(code, whole)) << whole;
+  for (uint64_t offset : {2, 3}) {
+    auto inside = InsideInstruction(code, offset);
+    ASSERT_TRUE(inside) << offset;
+    EXPECT_EQ(inside->before, 1u);
+    EXPECT_EQ(inside->after, 4u);
+  }
+  ASSERT_TRUE(InsideInstruction(code, 8));
+  EXPECT_EQ(InsideInstruction(code, 8)->before, 4u);
+  // What is no instruction says nothing about what comes after it; neither do bytes that are not there.
+  EXPECT_FALSE(InsideInstruction(std::vector<uint8_t>{0x06, 0xb8, 0, 0, 0, 0}, 3));
+  EXPECT_FALSE(InsideInstruction(code, 100));
+}
+
 TEST(Steppable, AllOthersMayBeProbed) {
   EXPECT_EQ(Mangled({0xf3, 0x0f, 0x1e, 0xfa}), 0u);                    // endbr64
   EXPECT_EQ(Mangled({0x55}), 0u);                                      // push %rbp

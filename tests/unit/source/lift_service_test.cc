@@ -121,6 +121,46 @@ TEST_F(LiftServiceTest, AProcessThatIsGoneIsCounted) {
   EXPECT_TRUE(tables_.processes.empty());
 }
 
+// A walk that waits has asked for code and judgement at once.
+TEST_F(LiftServiceTest, AProcessIsJudgedThoughItsCodeIsThereAlready) {
+  brink_miss miss = Miss(1);
+  miss.reason = BRINK_MISS_PROCESS;
+  service_.Handle(miss, true);
+  EXPECT_TRUE(tables_.processes.contains(7));
+}
+
+// The page begins with a breakpoint: nothing can be lifted there, unless somebody knows what it stands for.
+TEST_F(LiftServiceTest, CodeUnderAProbeIsLiftedAsItWas) {
+  brink_miss miss = Miss(1);
+  miss.code[0] = 0xcc;
+  service_.Handle(miss);
+  const uint32_t blind = tables_.lines[HashOf(miss, 0)];
+  const auto lifted_at = [&](uint32_t slot, uint64_t offset) {
+    const auto* block = reinterpret_cast<const brink_walk_block*>(&uops_[pages_[slot].line[0]]);
+    return pages_[slot].line[0] != 0 && (block->lifted >> offset & 1) != 0;
+  };
+  EXPECT_FALSE(lifted_at(blind, 0));
+
+  Tables tables;
+  std::vector<brink_uop> uops(64 * 640);
+  std::vector<brink_walk_page> pages(64);
+  LiftServiceOptions options = Options();
+  options.restore = [](std::span<const uint8_t> code, std::vector<uint8_t>* meant) {
+    meant->assign(code.begin(), code.end());
+    meant->front() = 0x90;
+    return true;
+  };
+  LiftService knows(uops, pages, &tables, options);
+  knows.Handle(miss);
+  uops_.swap(uops);
+  pages_.swap(pages);
+  // Found by the bytes that are in memory.
+  ASSERT_TRUE(tables.lines.contains(HashOf(miss, 0)));
+  EXPECT_TRUE(lifted_at(tables.lines[HashOf(miss, 0)], 0));
+  uops_.swap(uops);
+  pages_.swap(pages);
+}
+
 TEST_F(LiftServiceTest, AMissWithoutCodeIsCounted) {
   brink_miss miss = Miss(1);
   miss.code_len = 0;
