@@ -260,7 +260,7 @@ TEST_F(Agent, FiringAJobWithoutAManualTriggerEndsNothing) {
   auto fired = agent.Ctl({"fire", std::to_string(started["job"].get<int>())});
   EXPECT_EQ(fired.status, 1);
   EXPECT_THAT(fired.err, HasSubstr("has no manual trigger"));
-  EXPECT_EQ(agent.Ask({"status"})["jobs"][0]["state"], "running");
+  EXPECT_NE(agent.Ask({"status"})["jobs"][0]["state"], "ended");
 }
 
 TEST_F(Agent, TheFlightRecorderIsDumpedOnDemand) {
