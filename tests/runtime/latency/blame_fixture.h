@@ -77,7 +77,9 @@ inline Injected ReadInjected(const std::string& file) {
 }
 
 // The explained wake-up that has most to do with the stretch; null where it is the reason of none: most of the lateness
-// must lie within. A cycle that never slept has no wake-up to judge: its late predecessor is what the stretch made.
+// must lie within, and half of the stretch in the lateness (a thread that was awake as it began has no late wake-up of it, but
+// may have a small one of another reason beside). A cycle that never slept has no wake-up to judge: its late predecessor is
+// what the stretch made.
 inline const SpikeReport* SpikeOf(const std::vector<SpikeReport>& spikes, int64_t start, int64_t end) {
   const SpikeReport* most = nullptr;
   int64_t best = 0;
@@ -86,7 +88,7 @@ inline const SpikeReport* SpikeOf(const std::vector<SpikeReport>& spikes, int64_
     int64_t within = std::min(spike.now_ns, end) - std::max(spike.deadline_ns, start);
     if (within > best) best = within, most = &spike;
   }
-  return most && best * 10 >= most->lateness_ns * 6 ? most : nullptr;
+  return most && best * 10 >= most->lateness_ns * 6 && best * 2 >= end - start ? most : nullptr;
 }
 
 // Rows within 10 % or 20 us of the lateness, whichever is larger; and the parts exactly.
