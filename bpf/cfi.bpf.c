@@ -9,26 +9,35 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define CFI_PROT_EXEC 4
 
-/* What is to be done about a call at this side of it; 0: nothing. */
-brink_always_inline __u32 cfi_how(__u64 nr, __u32 side)
-{
-	__u32 how;
-
-	if (nr >= BRINK_CFI_CALLS)
-		return 0;
-	how = cfi_config.call[nr];
-	if (!(how & side))
-		return 0;
-	return cfi_wants((struct task_struct *)bpf_get_current_task_btf()) ? how : 0;
-}
-
 /* The third argument of the call, of mmap and mprotect the protection, makes code. */
-brink_always_inline int cfi_makes_code(const void *regs)
+brink_always_inline int cfi_makes_code(void)
 {
+	const void *regs = (const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf());
 	__u64 protection = 0;
 
 	bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)regs + 8 * CFI_REG_DX);
 	return protection & CFI_PROT_EXEC;
+}
+
+/* Cheapest tests first: most calls of the machine end at one of them. */
+brink_always_inline void cfi_at_call(__u32 point, __u64 nr, __u64 ret)
+{
+	__u32 side = point == BRINK_CFI_ENTER ? BRINK_CFI_AT_ENTER : BRINK_CFI_AT_EXIT, how, tid;
+	struct cfi_turns *turns;
+
+	if (nr >= BRINK_CFI_CALLS)
+		return;
+	how = cfi_config.call[nr];
+	if (!(how & side))
+		return;
+	turns = cfi_turns_here();
+	tid = cfi_tid();
+	if (!turns || (!(how & BRINK_CFI_FIRST) && cfi_turn_skips(turns, tid)))
+		return;
+	if (!cfi_wants((struct task_struct *)bpf_get_current_task_btf()) || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code()))
+		return;
+	if ((how & BRINK_CFI_FIRST) || cfi_turn_open(turns, tid, walk_config.bucket_permille))
+		cfi_check(point, nr, how, ret);
 }
 
 /*
@@ -37,16 +46,11 @@ brink_always_inline int cfi_makes_code(const void *regs)
  * the kernel tens of milliseconds.
  */
 
-/* args: pt_regs, number. Most calls of the machine end at the first test. */
+/* args: pt_regs, number. */
 SEC("raw_tp/sys_enter")
 int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 nr = ctx->args[1];
-	__u32 how = cfi_how(nr, BRINK_CFI_AT_ENTER);
-
-	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)ctx->args[0])))
-		return 0;
-	cfi_check(BRINK_CFI_ENTER, nr, how, 0);
+	cfi_at_call(BRINK_CFI_ENTER, ctx->args[1], 0);
 	return 0;
 }
 
@@ -55,14 +59,9 @@ SEC("raw_tp/sys_exit")
 int cfi_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 nr = 0;
-	__u32 how;
 
-	if (bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 8 * CFI_REG_ORIG_AX))
-		return 0;
-	how = cfi_how(nr, BRINK_CFI_AT_EXIT);
-	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)ctx->args[0])))
-		return 0;
-	cfi_check(BRINK_CFI_EXIT, nr, how, ctx->args[1]);
+	if (!bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 8 * CFI_REG_ORIG_AX))
+		cfi_at_call(BRINK_CFI_EXIT, nr, ctx->args[1]);
 	return 0;
 }
 
@@ -77,24 +76,14 @@ struct cfi_call {
 SEC("tracepoint")
 int cfi_call_enter(struct cfi_call *ctx)
 {
-	__u64 nr = (__u32)ctx->nr;
-	__u32 how = cfi_how(nr, BRINK_CFI_AT_ENTER);
-
-	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf()))))
-		return 0;
-	cfi_check(BRINK_CFI_ENTER, nr, how, 0);
+	cfi_at_call(BRINK_CFI_ENTER, (__u32)ctx->nr, 0);
 	return 0;
 }
 
 SEC("tracepoint")
 int cfi_call_exit(struct cfi_call *ctx)
 {
-	__u64 nr = (__u32)ctx->nr;
-	__u32 how = cfi_how(nr, BRINK_CFI_AT_EXIT);
-
-	if (!how || ((how & BRINK_CFI_IF_EXEC) && !cfi_makes_code((const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf()))))
-		return 0;
-	cfi_check(BRINK_CFI_EXIT, nr, how, ctx->ret);
+	cfi_at_call(BRINK_CFI_EXIT, (__u32)ctx->nr, ctx->ret);
 	return 0;
 }
 
@@ -132,6 +121,21 @@ int cfi_signal(struct bpf_raw_tracepoint_args *ctx)
 		cfi_conclude(slot, slot->sample.time_ns);
 	}
 	cfi_slot_release(slot);
+	return 0;
+}
+
+/* args: task, its pid before, the binary. In the new program, whose registers stand at its beginning. */
+SEC("raw_tp/sched_process_exec")
+int cfi_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cfi_begun begun = {.time_ns = bpf_ktime_get_ns()};
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 tgid = task->tgid;
+
+	(void)ctx;
+	if (bpf_probe_read_kernel(&begun.ip, sizeof(begun.ip), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_IP))
+		return 0;
+	bpf_map_update_elem(&cfi_begun_at, &tgid, &begun, BPF_ANY);
 	return 0;
 }
 

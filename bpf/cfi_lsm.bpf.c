@@ -33,7 +33,7 @@ brink_always_inline int cfi_refuses(__u32 nr, __u32 how)
 
 /* vma, requested protection, protection */
 SEC("lsm/file_mprotect")
-int cfi_lsm_mprotect(unsigned long long *ctx)
+long cfi_lsm_mprotect(unsigned long long *ctx)
 {
 	return ctx[2] & CFI_PROT_EXEC ? cfi_refuses(CFI_NR_MPROTECT, 0) : 0;
 }
@@ -43,7 +43,7 @@ int cfi_lsm_mprotect(unsigned long long *ctx)
  * what the registers and the branches tell is still the old one's.
  */
 SEC("lsm/mmap_file")
-int cfi_lsm_mmap(unsigned long long *ctx)
+long cfi_lsm_mmap(unsigned long long *ctx)
 {
 	const struct task_struct___exec *task = (const void *)bpf_get_current_task_btf();
 
@@ -54,7 +54,7 @@ int cfi_lsm_mmap(unsigned long long *ctx)
 
 /* binary. The old program's memory is still there. */
 SEC("lsm/bprm_check_security")
-int cfi_lsm_exec(unsigned long long *ctx)
+long cfi_lsm_exec(unsigned long long *ctx)
 {
 	(void)ctx;
 	return cfi_refuses(CFI_NR_EXECVE, BRINK_CFI_FAILS);

@@ -14,6 +14,7 @@
 #define BRINK_BPF_CFI_CHECK_H_
 
 #include "cfi/judge.h"
+#include "cfi/turn.h"
 #include "lib/snapshot.h"
 
 #define CFI_REG_AX 10
@@ -265,14 +266,17 @@ brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed)
 }
 
 /* The last branches of user code, newest first. The filter of the held event is user space's: the way here burns none. */
-brink_always_inline void cfi_take_past(struct cfi_slot *slot)
+brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
 {
 	__u32 seq = 0;
 	struct brink_snapshot_slot *taken = brink_snapshot_take(&seq);
 	long nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
 
+	cfi_know_beginning(slot);
 	slot->sample.direction = BRINK_DIR_PAST;
 	slot->sample.end_ip = slot->cfi.regs[CFI_REG_IP];
+	if (nr >= 0 && nr <= BRINK_CFI_SHORT && (how & BRINK_CFI_FIRST))
+		cfi_count_add(BRINK_CFI_CNT_SHORT_PAST, 1);
 	if (nr <= 0) {
 		cfi_count_add(BRINK_CFI_CNT_NO_PAST, 1);
 		return;
@@ -333,6 +337,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	cfi_count_add(BRINK_CFI_CNT_CHECKS, 1);
 	if (!walk_bucket_open(bucket, now) && !(how & BRINK_CFI_FIRST)) {
 		cfi_count_add(BRINK_CFI_CNT_THROTTLED, 1);
+		cfi_turn_pay(CFI_TURN_CLOSED_NS);
 		return 0;
 	}
 	slot = cfi_slot_claim();
@@ -350,7 +355,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	if (past) {
 		walk_take_mappings(w, task->mm, slot->sample.task_start_ns);
 		cfi_stack_place(slot, w, task);
-		cfi_take_past(slot);
+		cfi_take_past(slot, how);
 	} else {
 		if (!walk_take_process(w, task)) {
 			walk_take_mappings(w, task->mm, slot->sample.task_start_ns);
@@ -371,6 +376,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	refuse = cfi_conclude(slot, w->asid ^ (__u64)point << 56 ^ (__u64)nr << 40);
 	ns = bpf_ktime_get_ns() - now;
 	walk_bucket_pay(ns);
+	cfi_turn_pay(ns);
 	cfi_count_walk(slot, w, ns);
 out:
 	cfi_slot_release(slot);

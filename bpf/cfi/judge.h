@@ -13,19 +13,63 @@
 /* mov $15, %rax; syscall: the way back from a signal's handler */
 #define CFI_RESTORER_0 0x050f0000000fc0c7ull	/* without its first byte, 0x48 */
 
+static __attribute__((noinline)) int cfi_restores(__u64 to)
+{
+	__u64 next = 0;
+
+	return !bpf_probe_read_user(&next, sizeof(next), (const void *)(to + 1)) && next == CFI_RESTORER_0;
+}
+
 /* P1 of a return to `to`: 1 where no call ends there and it is no restorer. What cannot be read is no answer. */
 static __attribute__((noinline)) int cfi_no_call_site(__u64 to)
 {
 	__u8 b[CFI_CALL_BYTES + 7] = {};
-	__u64 next = 0;
 
 	if (bpf_probe_read_user(b, CFI_CALL_BYTES, (const void *)(to - CFI_CALL_BYTES)))
 		return 0;
-	if (cfi_call_ends(b))
-		return 0;
-	if (!bpf_probe_read_user(&next, sizeof(next), (const void *)(to + 1)) && next == CFI_RESTORER_0)
-		return 0;
-	return 1;
+	return !cfi_call_ends(b) && !cfi_restores(to);
+}
+
+/*
+ * A program that has just been executed: where the kernel entered it, and when. What hardware recorded before belongs to
+ * code that is not mapped any more. Only for a while: nobody else comes by there later but who wants to be forgotten.
+ */
+struct cfi_begun {
+	__u64 ip;
+	__u64 time_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct cfi_begun);
+} cfi_begun_at SEC(".maps");
+
+#define CFI_BEGINS_NS 1000000000ull
+
+/* Before a window of the past is judged. */
+brink_always_inline void cfi_know_beginning(struct cfi_slot *slot)
+{
+	__u32 tgid = slot->sample.tgid;
+	const struct cfi_begun *begun = bpf_map_lookup_elem(&cfi_begun_at, &tgid);
+
+	slot->begins = begun && slot->sample.time_ns - begun->time_ns < CFI_BEGINS_NS ? begun->ip : 0;
+}
+
+/* The kernel has led the thread to `to`: a program's beginning, the end of a call or an interrupt, a signal's handler. */
+brink_always_inline void cfi_from_kernel(struct cfi_slot *slot, __u32 at, __u64 to)
+{
+	if (slot->begins && to == slot->begins) {
+		slot->top = 0;
+		slot->marked = 0;
+		slot->cfi.index = 0;
+		slot->cfi.verdict &= ~(BRINK_CFI_P1 | BRINK_CFI_P2);
+		slot->cfi.begun = at + 1;
+	} else if (!slot->marked) {
+		slot->marked = 1;
+		slot->mark = slot->top;
+	}
 }
 
 /* The kind of the branch at `from`, where the hardware does not say it; calls and returns only. */
@@ -73,6 +117,10 @@ static long cfi_judge_one(__u32 i, void *data)
 	from = b->from;
 	to = b->to;
 	type = b->info >> 20 & 0xf;
+	if (slot->sample.direction == BRINK_DIR_PAST && (__s64)from < 0) {
+		cfi_from_kernel(slot, at, to);
+		return 0;
+	}
 	if (!type && slot->sample.direction == BRINK_DIR_PAST)
 		type = cfi_kind_at(from);
 	slot->name = (slot->name ^ from) * 0x9e3779b97f4a7c15ull;
@@ -82,7 +130,13 @@ static long cfi_judge_one(__u32 i, void *data)
 	} else if (type == WALK_RET && slot->top) {
 		__u64 call = slot->call[--slot->top & (BRINK_CFI_DEPTH - 1)];
 
-		if (to - call - 2 > CFI_CALL_BYTES - 2 && !cfi_captures(call))
+		/*
+		 * A handler's: what was open before the kernel called it is open still. Where the kernel has not led the
+		 * thread anywhere since the call that is open, there is no handler.
+		 */
+		if (to - call - 2 > CFI_CALL_BYTES - 2 && slot->marked && slot->top + 1 >= slot->mark && cfi_restores(to))
+			slot->top++;
+		else if (to - call - 2 > CFI_CALL_BYTES - 2 && !cfi_captures(call))
 			bad = BRINK_CFI_P2;
 		else if (to - call - 2 > CFI_CALL_BYTES - 2 && slot->top) {
 			/* What the thunk stands for: a return, which takes its call along; a jump or call does not. */
@@ -90,6 +144,8 @@ static long cfi_judge_one(__u32 i, void *data)
 			if (to - call - 2 <= CFI_CALL_BYTES - 2)
 				slot->top--;
 		}
+		if (slot->top < slot->mark)
+			slot->marked = 0;
 	} else if (type == WALK_RET && cfi_no_call_site(to)) {
 		bad = BRINK_CFI_P1;
 	}
@@ -108,6 +164,8 @@ brink_always_inline void cfi_judge(struct cfi_slot *slot, __u64 seed)
 
 	slot->name = seed;
 	slot->top = 0;
+	slot->marked = slot->mark = 0;
+	slot->cfi.begun = 0;
 	bpf_loop(BRINK_CFI_DEPTH, cfi_judge_one, &data, 0);
 }
 

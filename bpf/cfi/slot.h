@@ -14,6 +14,9 @@ struct cfi_slot {
 	__u32 busy;	/* taken by compare and swap: a sample may interrupt a check */
 	__u32 top;	/* calls that are open */
 	__u64 name;
+	__u64 begins;	/* where the program was entered that the thread has just executed; 0: not just */
+	__u32 marked;	/* the kernel has led it somewhere at `mark` open calls, and those are open still */
+	__u32 mark;
 	struct brink_cfi cfi;
 	__u64 call[BRINK_CFI_DEPTH];
 	/* The record: head, entries, then a copy of `cfi`. */

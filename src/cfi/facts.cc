@@ -34,6 +34,7 @@ StatusOr<Facts> Facts::Load(const elf::File& file, const FactLimits& limits) {
   Facts facts;
   facts.limits_ = limits;
   facts.build_id_ = file.BuildId().value_or("");
+  facts.start_ = file.entry();
   uint64_t total = 0;
   for (const elf::Segment& segment : file.segments()) {
     if (!segment.load() || !segment.executable() || segment.file_size == 0) continue;

@@ -58,6 +58,7 @@ class Facts {
   bool shadow_stack() const { return features_ & 2; }
   bool has_unwind() const { return has_unwind_; }
   Runtime runtime() const { return runtime_; }
+  uint64_t start() const { return start_; }  // where the kernel enters a program of this file, or its dynamic linker; 0: nowhere
   bool truncated() const { return truncated_; }
 
   // The function whose extent holds `address` (the innermost), or nullptr.
@@ -118,6 +119,7 @@ class Facts {
   std::vector<PltSlot> plt_;
   std::vector<uint64_t> pads_, taken_;
   uint32_t features_ = 0;
+  uint64_t start_ = 0;
   Runtime runtime_ = Runtime::kNative;
   bool has_unwind_ = false, truncated_ = false;
   absl::flat_hash_map<uint64_t, Layout> layouts_;  // by function start

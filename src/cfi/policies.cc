@@ -47,7 +47,9 @@ class Checker {
   void Run() {
     result_.violations.clear();
     result_.severity = Severity::kInfo;
-    for (size_t i = window_.records.size(); i-- > 0;) Record(i);
+    const size_t records = OfThisImage();
+    result_.forgotten += window_.records.size() - records;
+    for (size_t i = records; i-- > 0;) Record(i);
     Gadgets();
     if (window_.point) Point(*window_.point);
     if (mismatches_ >= 2) {
@@ -59,6 +61,19 @@ class Checker {
   }
 
  private:
+  // The records since the thread executed another program, whose first instruction the kernel enters: what hardware
+  // recorded before is of code that is not mapped any more. A live window begins where the kernel says.
+  size_t OfThisImage() {
+    if (window_.point) return window_.records.size();
+    for (size_t i = 0; i < window_.records.size(); ++i) {
+      const BranchEntry& entry = window_.records[i];
+      if (!Kernel(entry.from) || Kernel(entry.to) || entry.to == 0) continue;
+      const Place place = map_.At(entry.to);
+      if (place.facts && place.address && place.facts->start() == place.address) return i + 1;
+    }
+    return window_.records.size();
+  }
+
   PolicyCounts& Counts(Policy policy) { return result_.policies[static_cast<size_t>(policy)]; }
   void Answered(Policy policy) {
     answered_ = true;
@@ -101,9 +116,11 @@ class Checker {
       // Half a record: what was called or returned there is not known.
       stack_.clear();
       previous_ = nullptr;
+      reached_ = 0;
       return;
     }
     if (Kernel(entry_->from) || Kernel(entry_->to)) return KernelEdge();
+    reached_ = entry_->to;
     ++result_.edges;
     answered_ = target_answered_ = left_ = false;
     from_ = SideOf(entry_->from);
@@ -132,8 +149,9 @@ class Checker {
   }
 
   void KernelEdge() {
-    // Into a function's entry: a signal's handler, which returns by way of the restorer.
-    if (!Kernel(entry_->to)) {
+    // Into a function's entry: a signal's handler, which returns by way of the restorer. Unless the thread was there
+    // already: a page that was not in memory, an interrupt.
+    if (!Kernel(entry_->to) && entry_->to != reached_) {
       Side to = SideOf(entry_->to);
       if (to.place.facts && to.place.facts->IsEntry(to.place.address) == Known::kYes) stack_.push_back({0, true});
     }
@@ -209,6 +227,7 @@ class Checker {
   void Return() {
     if (!Askable(Policy::kReturnSite)) {
       if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
+      else if (to_.place.memory == MemoryKind::kJit && stack_.back().site != entry_->to) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
       else Match(false);
       return;
     }
@@ -338,6 +357,9 @@ class Checker {
   void PltJump(const PltSlot& slot) {
     if (to_.place.loader && (IsResolver(to_.name) || to_.name.empty())) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
     if (to_.place.module == from_.place.module && to_.place.facts->FindPlt(to_.place.address)) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+    // A program that is not position-independent has one address for a function of a library: its own slot for it.
+    const PltSlot* theirs = to_.place.facts->FindPlt(to_.place.address);
+    if (theirs && theirs->name == slot.name) return Held(Policy::kJumpTarget);
     switch (to_.place.facts->Defines(slot.name, to_.place.address)) {
       case Known::kYes: return Held(Policy::kJumpTarget);
       case Known::kUnknown: return Unknown(Policy::kJumpTarget, Reason::kElsewhere);
@@ -484,6 +506,7 @@ class Checker {
   const BranchEntry* entry_ = nullptr;
   BranchEntry made_ = {};  // where a rule speaks of no record of the window; later rules may still name it
   const BranchEntry* previous_ = nullptr;  // of user code, with nothing between
+  uint64_t reached_ = 0;                   // where the last record of user code led
   size_t index_ = 0;
   Side from_, to_;
   std::optional<decode::Insn> insn_;

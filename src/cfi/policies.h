@@ -128,6 +128,7 @@ struct Result {
   uint64_t edges = 0, checked = 0;  // records of user code; those on which a policy gave an answer
   uint64_t unwind_edges = 0, unwind_unknown = 0;  // returns, indirect calls and jumps between files with unwind tables; those without an answer of P1 to P5
   size_t gadget_run = 0;            // P9: longest chain
+  uint64_t forgotten = 0;           // records from before the thread's program was executed
   Severity severity = Severity::kInfo;
 };
 

@@ -19,6 +19,8 @@
 namespace brink::cli {
 namespace {
 
+constexpr uint64_t kShareOfFew = 5, kShareOfAll = 3;  // --share
+
 class CfiCommand : public Command {
  public:
   const CommandSpec& spec() const override { return spec_; }
@@ -121,7 +123,8 @@ class CfiCommand : public Command {
     check->switches = switches_;
     check->depth = static_cast<uint32_t>(depth_);
     check->budget_ns = budget_ns_;
-    check->share_permille = static_cast<uint32_t>(share_ * 10);
+    check->share_permille = static_cast<uint32_t>((share_ ? share_ : narrow ? kShareOfFew : kShareOfAll) * 10);
+    check->stays = !narrow;
     brink_cfi_config& config = check->config;
     ASSIGN_OR_RETURN(config.kill, Verdicts(kill_, "--kill"));
     ASSIGN_OR_RETURN(config.stop, Verdicts(stop_, "--stop"));
@@ -218,7 +221,7 @@ class CfiCommand : public Command {
   std::string file_;
   std::string pids_, set_, kill_, stop_, deny_, runtime_root_, output_, baseline_, metrics_, report_;
   std::vector<std::string> cgroups_, containers_, pods_, calls_, spared_, policies_, sinks_, warm_;
-  uint64_t uid_ = UINT64_MAX, depth_ = 32, budget_ns_ = 0, share_ = 5, per_minute_ = 10, duration_ns_ = 0, sample_ = 0;
+  uint64_t uid_ = UINT64_MAX, depth_ = 32, budget_ns_ = 0, share_ = 0, per_minute_ = 10, duration_ns_ = 0, sample_ = 0;
   cfi::History history_ = cfi::History::kAuto;
   cfi::Hook hook_ = cfi::Hook::kAuto;
   bool all_ = false, act_ = false, every_ = false, repeats_ = false, attach_only_ = false, switches_ = false, no_warm_ = false, quiet_ = false;
@@ -261,7 +264,7 @@ class CfiCommand : public Command {
                   {.letter = 0, .name = "attach-only", .group = "When (run, learn)", .help = "attach and select nothing: what the hooks alone cost", .set = StoreFlag(&attach_only_)},
                   {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "When (run, learn)", .help = "branches walked ahead; default 32, at most 128", .set = StoreUint(&depth_, 1, BRINK_CFI_DEPTH)},
                   {.letter = 0, .name = "walk-budget", .value = Value::kRequired, .meta = "TIME", .group = "When (run, learn)", .help = "of one walk; default 50us", .set = StoreDuration(&budget_ns_, 1'000)},
-                  {.letter = 0, .name = "share", .value = Value::kRequired, .meta = "PERCENT", .group = "When (run, learn)", .help = "most time of a CPU for checks; default 5. Sensitive calls are checked all the same", .set = StoreUint(&share_, 1, 100)},
+                  {.letter = 0, .name = "share", .value = Value::kRequired, .meta = "PERCENT", .group = "When (run, learn)", .help = "most time of a CPU, and of a thread, for checks; default 5 for a command and -p, else 3. Sensitive calls are checked all the same", .set = StoreUint(&share_, 1, 100)},
                   {.letter = 0, .name = "no-warm", .group = "When (run, learn)", .help = "do not lift the target's files before it runs", .set = StoreFlag(&no_warm_)},
                   {.letter = 0, .name = "warm", .value = Value::kRequired, .meta = "FILE", .group = "When (run, learn)", .help = "also lift the code of this file before anything runs; may be repeated", .set = AppendString(&warm_)},
                   {.letter = 0, .name = "repeats", .group = "When (run, learn)", .help = "judge windows again that were judged before", .set = StoreFlag(&repeats_)},

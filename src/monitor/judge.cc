@@ -216,6 +216,10 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
     window.point->end = sample->head->end_ip;
     window.point->code = {context->code, context->code_len};
   }
+  if (context->begun && context->begun < window.records.size()) {
+    totals_.forgotten += window.records.size() - context->begun;
+    window.records = window.records.first(context->begun);
+  }
   // A jump into the wild that ended in a signal: where it went is no code, and a return has left its word there.
   BranchEntry fatal = {};
   if (context->point == BRINK_CFI_SIGNAL) {

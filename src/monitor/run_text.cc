@@ -57,7 +57,7 @@ std::string ReportText(const RunReport& r) {
                                     c[BRINK_CFI_CNT_EMPTY], c[BRINK_CFI_CNT_THROTTLED], c[BRINK_CFI_CNT_NESTED], c[BRINK_CFI_CNT_EDGES], c[BRINK_CFI_CNT_REPEATED_EDGES]);
   const uint64_t walks = c[BRINK_CFI_CNT_CHECKS] - c[BRINK_CFI_CNT_THROTTLED] - c[BRINK_CFI_CNT_NESTED];
   if (walks) absl::StrAppendFormat(&out, "time in BPF: %.1f us a check in the mean, median of whole walks below %.1f us; of the policies over 32 branches and more %.1f us\n", static_cast<double>(c[BRINK_CFI_CNT_NS]) / 1e3 / static_cast<double>(walks), static_cast<double>(MedianNs(c)) / 1e3, static_cast<double>(MedianJudgeNs(c)) / 1e3);
-  if (r.hardware) absl::StrAppendFormat(&out, "entries by branch hardware, exits by walks ahead; %d times the hardware had nothing\n", c[BRINK_CFI_CNT_NO_PAST]);
+  if (r.hardware) absl::StrAppendFormat(&out, "entries by branch hardware, exits by walks ahead; %d times the hardware had nothing; %d sensitive calls with at most %d branches at hand (a switch empties it); %d records from before an exec left out\n", c[BRINK_CFI_CNT_NO_PAST], c[BRINK_CFI_CNT_SHORT_PAST], BRINK_CFI_SHORT, r.judge.totals.forgotten);
   out += "walks ended by:";
   for (int stop = 0; stop < BRINK_STOP_MAX; ++stop) {
     if (uint64_t n = c[BRINK_CFI_CNT_STOPS + static_cast<uint32_t>(stop)]) absl::StrAppendFormat(&out, " %s %d", stop ? std::string(StopReasonName(stop)) : "(none)", n);
@@ -116,7 +116,7 @@ std::string ReportJson(const RunReport& r) {
                {"throttled", c[BRINK_CFI_CNT_THROTTLED]}, {"nested", c[BRINK_CFI_CNT_NESTED]}, {"compat", c[BRINK_CFI_CNT_COMPAT]}, {"suspect", c[BRINK_CFI_CNT_SUSPECT]}, {"check_ns", c[BRINK_CFI_CNT_NS]},
                {"misses", misses}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
                {"actions", {{"killed", c[BRINK_CFI_CNT_KILLED]}, {"stopped", c[BRINK_CFI_CNT_STOPPED]}, {"denied", c[BRINK_CFI_CNT_DENIED]}, {"dry", c[BRINK_CFI_CNT_WOULD]}, {"held_back", c[BRINK_CFI_CNT_HELD_BACK]}}},
-               {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"unwind_edges", r.judge.totals.unwind_edges}, {"unwind_unknown", r.judge.totals.unwind_unknown}, {"hardware", r.hardware}, {"no_past", c[BRINK_CFI_CNT_NO_PAST]}, {"judge_cpu_ns", r.judge.busy_ns},
+               {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"unwind_edges", r.judge.totals.unwind_edges}, {"unwind_unknown", r.judge.totals.unwind_unknown}, {"hardware", r.hardware}, {"no_past", c[BRINK_CFI_CNT_NO_PAST]}, {"short_past", c[BRINK_CFI_CNT_SHORT_PAST]}, {"forgotten", r.judge.totals.forgotten}, {"judge_cpu_ns", r.judge.busy_ns},
                {"alarms", {{"high", r.judge.alarms[3]}, {"medium", r.judge.alarms[2]}, {"low", r.judge.alarms[1]}, {"info", r.judge.alarms[0]}, {"suppressed", r.judge.suppressed}}},
                {"told", r.told}, {"repeated_alarms", r.repeated}, {"limited_alarms", r.limited}, {"lost", r.judge.lost}, {"reloads", r.reloads}, {"bad_reloads", r.bad_reloads},
                {"learned", {{"edges", r.learned_edges}, {"paths", r.learned_paths}, {"files", r.learned_files}}},
@@ -137,6 +137,7 @@ std::string MetricsText(const RunReport& r) {
   plain("brink_cfi_windows_repeated_total", "Windows equal to one that was sent.", c[BRINK_CFI_CNT_REPEATED]);
   plain("brink_cfi_windows_empty_total", "Checks that saw no branch.", c[BRINK_CFI_CNT_EMPTY]);
   plain("brink_cfi_throttled_total", "Checks not made because the CPU's share was used up.", c[BRINK_CFI_CNT_THROTTLED]);
+  plain("brink_cfi_short_windows_total", "Sensitive calls at which the branch hardware had next to nothing, as after a switch.", c[BRINK_CFI_CNT_SHORT_PAST]);
   plain("brink_cfi_edges_total", "Edges judged.", r.judge.totals.edges);
   plain("brink_cfi_edges_checked_total", "Edges on which a policy gave an answer.", r.judge.totals.checked);
   plain("brink_cfi_lost_total", "Records and windows lost.", r.judge.lost);

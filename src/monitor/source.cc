@@ -68,7 +68,7 @@ bool IsOptional(std::string_view call) {
   return false;
 }
 
-const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "brink_walk_on_event"};
+const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "cfi_exec", "brink_walk_on_event"};
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Status CheckSource::ChooseHook() {
     if (hooked_.call[nr] & BRINK_CFI_AT_EXIT) exits_.push_back("sys_exit_" + name);
   }
   if (request_.hook == Hook::kCalls && !missing.empty()) return NotFound("--hook calls: the kernel has no tracepoint for " + missing + " (or tracefs is not mounted)");
-  if (missing.empty() && (request_.hook == Hook::kCalls || enters_.size() + exits_.size() <= kMostCallHooks)) return OkStatus();
+  if (missing.empty() && (request_.hook == Hook::kCalls || request_.stays || enters_.size() + exits_.size() <= kMostCallHooks)) return OkStatus();
   enters_.clear();
   exits_.clear();
   return OkStatus();
@@ -134,6 +134,7 @@ Status CheckSource::Configure(bpf_object* object) const {
   auto wanted = [&](std::string_view name) {
     if (name == "cfi_signal") return request_.signals;
     if (name == "cfi_switch") return request_.switches;
+    if (name == "cfi_exec") return held_.has_value();
     if (name == "cfi_call_enter") return !enters_.empty();
     if (name == "cfi_call_exit") return !exits_.empty();
     if (name == "cfi_sys_enter" || name == "cfi_sys_exit") {
@@ -178,7 +179,8 @@ Status CheckSource::LoadLsm(SourceContext& context) {
   for (auto elf : {cfi_lsm_bpf::elf_bytes, cfi_lsm_scalar_bpf::elf_bytes}) {
     size_t size = 0;
     bpf_object__close(lsm_);
-    lsm_ = bpf_object__open_mem(elf(&size), size, nullptr);
+    const void* bytes = elf(&size);
+    lsm_ = bpf_object__open_mem(bytes, size, nullptr);
     if (!lsm_) return BpfLoadError(errno, "open the programs of the security hooks");
     RETURN_IF_ERROR(context.Share(lsm_));
     RETURN_IF_ERROR(SetRodata(lsm_, "cfi_config", &request_.config, sizeof request_.config));
@@ -303,6 +305,16 @@ CheckCounts CheckSource::counts() const {
   for (uint32_t i = 0; i < BRINK_CFI_CNT_MAX; ++i) {
     if (bpf_map_lookup_elem(fd, &i, cells.data()) != 0) continue;
     for (uint64_t cell : cells) sums[i] += cell;
+  }
+  // The first word of a CPU's place for threads' turns: calls that were passed over. They would have been checks.
+  const int turns = bpf_object__find_map_fd_by_name(walk_->object(), "cfi_turns");
+  const uint32_t zero = 0, value_size = turns >= 0 ? bpf_map__value_size(bpf_object__find_map_by_name(walk_->object(), "cfi_turns")) : 0;
+  std::vector<uint64_t> places(static_cast<size_t>(cpus) * value_size / 8);
+  if (value_size && bpf_map_lookup_elem(turns, &zero, places.data()) == 0) {
+    for (size_t at = 0; at < places.size(); at += value_size / 8) {
+      sums[BRINK_CFI_CNT_CHECKS] += places[at];
+      sums[BRINK_CFI_CNT_THROTTLED] += places[at];
+    }
   }
   return sums;
 }

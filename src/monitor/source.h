@@ -32,7 +32,7 @@ enum class History { kAuto, kWalk, kLbr };
 
 // How the programs come to the calls.
 enum class Hook {
-  kAuto,   // kCalls where few calls are chosen and each has its tracepoint
+  kAuto,   // kCalls where few calls are chosen, or the run stays, and each has its tracepoint
   kRaw,    // one raw tracepoint a side for all calls
   kCalls,  // a tracepoint for each chosen call
 };
@@ -50,6 +50,7 @@ struct CheckRequest {
   uint32_t share_permille = 50;        // most walk time of a CPU; calls of the sensitive set are never refused
   uint64_t cache_bytes = size_t{96} << 20;
   Hook hook = Hook::kAuto;
+  bool stays = false;                  // a run that is to last: what it costs others counts more than how fast it ends
   bool attach_only = false;            // attach the programs and select nothing (measurements)
   std::vector<std::string> warm;       // files whose code is lifted before anything runs
   bool warm_later = false;             // and those of WarmFile

@@ -51,6 +51,7 @@ LiftService::~LiftService() { Stop(); }
 
 Status LiftService::Start() {
   ASSIGN_OR_RETURN(thread_, StartThread("the thread that lifts", [this] { Loop(); }));
+  ASSIGN_OR_RETURN(vetter_, StartThread("the thread that judges processes", [this] { VetLoop(); }));
   return OkStatus();
 }
 
@@ -60,7 +61,9 @@ void LiftService::Stop() {
     stop_ = true;
   }
   wake_.NotifyAll();
+  vet_wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
+  if (vetter_.joinable()) vetter_.join();
 }
 
 namespace {
@@ -84,15 +87,31 @@ void LiftService::Add(Work work) {
   {
     MutexLock lock(mutex_);
     ++stats_.misses;
+    // Nothing of a process is walked before it is judged.
+    if (work.miss && work.miss->reason == BRINK_MISS_PROCESS) return AddProcess(std::move(work));
     if (!work.miss || queue_.size() >= options_.queue_limit) {
       ++stats_.queue_full;
       return;
     }
-    // Nothing of a process is walked before it is judged.
-    if (work.miss->reason == BRINK_MISS_PROCESS) queue_.push_front(std::move(work));
-    else queue_.push_back(std::move(work));
+    queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();
+}
+
+// Each process waits once, with what was last said of it.
+void LiftService::AddProcess(Work work) {
+  for (Work& waiting : vets_) {
+    if (waiting.miss->asid != work.miss->asid) continue;
+    ++stats_.merged;
+    waiting = std::move(work);
+    return;
+  }
+  if (vets_.size() >= options_.queue_limit) {
+    ++stats_.queue_full;
+    return;
+  }
+  vets_.push_back(std::move(work));
+  vet_wake_.NotifyOne();
 }
 
 void LiftService::LiftNow(std::span<const std::byte> record) {
@@ -153,26 +172,55 @@ void LiftService::Forget(pid_t tgid) {
 void LiftService::Loop() {
   while (true) {
     Work work;
-    std::vector<pid_t> ended;
     {
       MutexLock lock(mutex_);
       while (!stop_ && queue_.empty()) wake_.Wait(mutex_);
       if (stop_) return;
       work = std::move(queue_.front());
       queue_.pop_front();
-      ended.swap(ended_);
     }
-    for (pid_t tgid : ended) {
-      absl::erase_if(judged_, [&](const auto& entry) {
-        if (entry.second != tgid) return false;
-        tables_.RemoveProcess(entry.first);
-        return true;
-      });
-    }
-    Handle(*work.miss, work.lifted, std::move(work.ways));
+    LiftCode(*work.miss, work.lifted, std::move(work.ways));
     MutexLock lock(mutex_);
     stats_.busy_ns = ThreadCpuNs();
   }
+}
+
+void LiftService::VetLoop() {
+  while (true) {
+    Work work;
+    {
+      MutexLock lock(mutex_);
+      while (!stop_ && vets_.empty()) vet_wake_.Wait(mutex_);
+      if (stop_) return;
+      work = std::move(vets_.front());
+      vets_.pop_front();
+    }
+    ForgetEnded();
+    Vet(*work.miss);
+    {
+      MutexLock lock(mutex_);
+      vet_ns_ = ThreadCpuNs();
+      // The code that it brought is what its next walk needs.
+      if (queue_.size() < options_.queue_limit) queue_.push_front(std::move(work));
+      else ++stats_.queue_full;
+    }
+    wake_.NotifyOne();
+  }
+}
+
+void LiftService::ForgetEnded() {
+  std::vector<pid_t> ended;
+  {
+    MutexLock lock(mutex_);
+    ended.swap(ended_);
+  }
+  if (ended.empty()) return;
+  const absl::flat_hash_set<pid_t> gone(ended.begin(), ended.end());
+  absl::erase_if(judged_, [&](const auto& entry) {
+    if (!gone.contains(entry.second.tgid)) return false;
+    tables_.RemoveProcess(entry.first);
+    return true;
+  });
 }
 
 void LiftService::Handle(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways) {
@@ -181,6 +229,7 @@ void LiftService::Handle(const brink_miss& miss, bool lifted, std::vector<walk::
 }
 
 void LiftService::Vet(const brink_miss& miss) {
+  if (auto it = judged_.find(miss.asid); it != judged_.end() && it->second.vm_stamp == miss.vm_stamp) return;
   auto areas = ReadVmAreas(static_cast<pid_t>(miss.tgid), options_.proc_root);
   if (!areas.ok()) {
     MutexLock lock(mutex_);
@@ -196,8 +245,9 @@ void LiftService::Vet(const brink_miss& miss) {
   }
   // Those that ended are in the order of age only.
   if (judged_age_.size() > 2 * options_.max_processes) std::erase_if(judged_age_, [this](uint64_t asid) { return !judged_.contains(asid); });
-  if (judged_.insert_or_assign(miss.asid, static_cast<pid_t>(miss.tgid)).second) judged_age_.push_back(miss.asid);
+  if (judged_.insert_or_assign(miss.asid, Judged{static_cast<pid_t>(miss.tgid), miss.vm_stamp}).second) judged_age_.push_back(miss.asid);
   bool stored = tables_.PutProcess(miss.asid, verdict.proc);
+  if (!stored) judged_.erase(miss.asid);  // no place in the table: asked again
   MutexLock lock(mutex_);
   ++stats_.vetted;
   if (!stored) ++stats_.cache_full;
@@ -441,7 +491,9 @@ void LiftService::Evict() {
 
 LiftStats LiftService::stats() const {
   MutexLock lock(mutex_);
-  return stats_;
+  LiftStats stats = stats_;
+  stats.busy_ns += vet_ns_;
+  return stats;
 }
 
 std::vector<std::string> LiftService::notes() const {

@@ -4,8 +4,9 @@
 // they come from, and what was lifted for one is found by all. The walker finds a page by the bytes of the line that it
 // enters (bpf/walk/hash.h) and validates every line, so nothing here can make it walk wrong code.
 //
-// Threads: Enqueue from the drain thread, LiftNow and LiftPage from any; everything else happens on the service's own thread between
-// Start and Stop. stats() is safe at any time.
+// Threads: Enqueue from the drain thread, LiftNow and LiftPage from any; everything else happens on the service's own threads between
+// Start and Stop: one lifts, one judges processes, which reads all their code once and would keep the other waiting.
+// stats() is safe at any time.
 #pragma once
 
 #include <atomic>
@@ -47,6 +48,7 @@ class WalkTables {
 struct LiftStats {
   uint64_t misses = 0;         // records taken
   uint64_t queue_full = 0;     // records dropped because the service was behind
+  uint64_t merged = 0;         // of processes that were waiting to be judged already
   uint64_t pages = 0;          // in the cache now
   uint64_t instructions = 0;   // lifted
   uint64_t unsupported = 0;    // of them ending a walk
@@ -60,7 +62,7 @@ struct LiftStats {
   uint64_t refused = 0;        // of them not walked
   uint64_t limited = 0;        // of them walked without segment bases
   uint64_t gone = 0;           // ended before they could be judged
-  uint64_t busy_ns = 0;        // CPU time of the service's thread
+  uint64_t busy_ns = 0;        // CPU time of the service's threads
   uint64_t helper_ns = 0;      // CPU time of LiftNow
 };
 
@@ -97,7 +99,7 @@ class LiftService {
   // Notes about address spaces that are refused or limited, each once; at most a few.
   std::vector<std::string> notes() const;
 
-  // What the thread does with one record; public for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
+  // What the threads do with one record; public for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
   void Handle(const brink_miss& miss, bool lifted = false, std::vector<walk::WayOut> ways = {});
 
  private:
@@ -118,7 +120,10 @@ class LiftService {
   };
 
   void Add(Work work);
+  void AddProcess(Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
+  void VetLoop();
+  void ForgetEnded();
   void Vet(const brink_miss& miss);
   void LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways);
   // A page's code as it came with a miss: the address of its first byte, its bytes and those behind them.
@@ -165,17 +170,25 @@ class LiftService {
   absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot
 
-  absl::flat_hash_map<uint64_t, pid_t> judged_;         // asid -> tgid
+  // Of the thread that judges.
+  struct Judged {
+    pid_t tgid;
+    uint64_t vm_stamp;
+  };
+  absl::flat_hash_map<uint64_t, Judged> judged_;  // by asid
   std::deque<uint64_t> judged_age_;
 
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+  CondVar vet_wake_;
+  std::deque<Work> vets_ ABSL_GUARDED_BY(mutex_);  // misses of processes that are to be judged, each once
   std::vector<pid_t> ended_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   LiftStats stats_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;
+  uint64_t vet_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // CPU time of the thread that judges
+  std::thread thread_, vetter_;
 };
 
 }  // namespace brink

@@ -101,7 +101,7 @@ struct brink_cfi {
 	char comm[16];
 	__u8 code[16];		/* at the sample's end_ip, where the walk ended at code that is new or was changed */
 	__u32 code_len;
-	__u32 reserved2;
+	__u32 begun;		/* records of the past since the thread's program was executed; 0: all are */
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_cfi) == 456);
 BRINK_ABI_FIELD(struct brink_cfi, ret, 16, 8);
@@ -114,6 +114,9 @@ BRINK_ABI_FIELD(struct brink_cfi, stack, 280, 128);
 BRINK_ABI_FIELD(struct brink_cfi, comm, 416, 16);
 BRINK_ABI_FIELD(struct brink_cfi, code, 432, 16);
 
+/* The per-CPU map cfi_turns: threads by the low bits of their id, and calls passed over because they had used up theirs. */
+#define BRINK_CFI_TURNS 256
+
 /* Cells of the per-CPU map cfi_counts. */
 enum brink_cfi_count {
 	BRINK_CFI_CNT_CHECKS = 0,	/* of the target and of a chosen call */
@@ -121,7 +124,7 @@ enum brink_cfi_count {
 	BRINK_CFI_CNT_SENT = 2,
 	BRINK_CFI_CNT_REPEATED = 3,	/* equal to a window that was sent */
 	BRINK_CFI_CNT_REPEATED_EDGES = 4,
-	BRINK_CFI_CNT_THROTTLED = 5,	/* no time left for this CPU */
+	BRINK_CFI_CNT_THROTTLED = 5,	/* no time left for this CPU; cfi_turns counts those of single threads */
 	BRINK_CFI_CNT_NESTED = 6,	/* interrupted another check on the CPU */
 	BRINK_CFI_CNT_NS = 7,		/* spent in checks */
 	BRINK_CFI_CNT_EDGES = 8,	/* sent */
@@ -136,11 +139,13 @@ enum brink_cfi_count {
 	BRINK_CFI_CNT_STOPS = 16,	/* walks by why they ended: + enum brink_stop */
 	BRINK_CFI_CNT_MISSES = 40,	/* + enum brink_miss_reason, up to 44 */
 	BRINK_CFI_CNT_NO_PAST = 46,	/* the hardware had nothing to say */
+	BRINK_CFI_CNT_SHORT_PAST = 47,	/* sensitive calls at which it had BRINK_CFI_SHORT branches or fewer, as after a switch */
 	BRINK_CFI_CNT_TIMES = 48,	/* checks by bit length of their time in ns, of those with a full walk */
 	BRINK_CFI_CNT_JUDGE = 80,	/* windows of BRINK_CFI_JUDGED branches or more by what the policies took, BRINK_CFI_JUDGE_NS each */
 	BRINK_CFI_CNT_MAX = 144,
 };
 
+#define BRINK_CFI_SHORT 12
 #define BRINK_CFI_JUDGED 32
 #define BRINK_CFI_JUDGE_NS 128
 #define BRINK_CFI_JUDGE_TIMES (BRINK_CFI_CNT_MAX - BRINK_CFI_CNT_JUDGE)

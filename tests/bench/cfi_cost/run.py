@@ -2,11 +2,11 @@
 """What brink cfi costs loads that make many system calls, in interleaved rounds of one run.
 
 Rows: attached (the hooks, nothing selected), sensitive and all (both for every process of the machine, -a), and a bpftrace
-script that counts system calls by program, for comparison. Loads: find, tar, git, and redis where redis-tools is installed.
+script that counts system calls by program, for comparison. Loads: find, tar, git, redis (redis-benchmark) and nginx (wrk) where they are installed.
 Figures are time by the clock and CPU time of the load relative to the same load without anything right before it, and the
 CPU time of the monitor beside it. On a machine that is not idle only the CPU time says something.
 
-usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis] [--rows ...] [--check] [--json]
+usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis,nginx] [--rows ...] [--check] [--json]
 --check: exit status 1 where the median of a row is above its bar (sensitive 3 %, all 10 %, policies 3 us).
 """
 import argparse
@@ -45,13 +45,6 @@ class Redis:
         self.port = 17379
         binary = shutil.which("redis-server") or shutil.which("redis-check-rdb")  # one file, which goes by its name
         self.process = subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", work], executable=binary, stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                time.sleep(0.02)
-        raise RuntimeError("redis does not answer")
 
     def run(self):
         subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "20", "-n", "60000", "-t", "get,set"], stdout=subprocess.DEVNULL, check=True)
@@ -61,12 +54,44 @@ class Redis:
         self.process.wait()
 
 
+class Nginx:
+    """One process that serves a small file; wrk says how many requests it answered."""
+
+    def __init__(self, work):
+        self.port, folder = 17380, pathlib.Path(work) / "nginx"
+        folder.mkdir()
+        (folder / "index.html").write_text("x" * 600)
+        (folder / "conf").write_text(f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}\n"
+                                     f"http {{ access_log off; keepalive_requests 100000000; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n"
+                                     f"server {{ listen 127.0.0.1:{self.port}; root {folder}; }} }}\n")
+        self.process = subprocess.Popen(["nginx", "-c", folder / "conf", "-e", folder / "errors"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def run(self):
+        out = subprocess.run(["wrk", "-t1", "-c20", "-d3s", f"http://127.0.0.1:{self.port}/"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        rate = float(next(line for line in out.splitlines() if line.startswith("Requests/sec")).split()[1])
+        return 1 / rate  # seconds a request
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def wait_for(port):
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise RuntimeError(f"nobody answers at port {port}")
+
+
 def shell(text):
     return lambda: subprocess.run(["sh", "-c", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def loads(work, wanted):
-    out, ends, redis = {}, [], None
+    out, ends, servers = {}, [], {}
     if "find" in wanted:
         out["find"] = shell("find /usr/share /usr/lib -type f -size +1k -printf '%s %p\\n'; find /usr/include /usr/share/doc -name '*.h' -exec cat {} +")
     if "tar" in wanted:
@@ -74,12 +99,16 @@ def loads(work, wanted):
     if "git" in wanted and shutil.which("git"):
         shell(f"cd {work} && git init -q r && cd r && for i in $(seq 60); do for k in 1 2 3 4 5 6 7 8; do echo $i $k >>f$k; done; git add . && git -c user.name=a -c user.email=b commit -qm $i; done")()
         out["git"] = shell(f"cd {work}/r && for i in $(seq 12); do git status; git log --stat -20; git diff HEAD~9; git cat-file --batch-all-objects --batch-check; done")
-    if "redis" in wanted and shutil.which("redis-benchmark") and (shutil.which("redis-server") or shutil.which("redis-check-rdb")):
-        redis = Redis(work)
-        ends.append(redis.end)
-        out["redis"] = redis.run
-    server = redis.process.pid if redis else None
-    return {name: (run, server if name == "redis" else None) for name, run in out.items()}, ends
+    redis = shutil.which("redis-benchmark") and (shutil.which("redis-server") or shutil.which("redis-check-rdb"))
+    for name, make, there in (("redis", Redis, redis), ("nginx", Nginx, shutil.which("nginx") and shutil.which("wrk"))):
+        if name not in wanted or not there:
+            continue
+        server = make(work)
+        ends.append(server.end)
+        wait_for(server.port)
+        out[name] = server.run
+        servers[name] = server.process.pid
+    return {name: (run, servers.get(name)) for name, run in out.items()}, ends
 
 
 def watchers(args, work):
@@ -100,21 +129,22 @@ def cpu_of(pid):
 
 
 def once(load):
-    """Seconds by the clock, and of processors (the load's server too)."""
+    """Seconds by the clock (or what the load says a piece of its work took), of processors (the load's server too) for as much work, and by the clock in all."""
     run, server = load
     before, served = os.times(), cpu_of(server) if server else 0
     begin = time.monotonic()
-    run()
+    piece = run()
     seconds = time.monotonic() - begin
     after = os.times()
-    return seconds, after.children_user + after.children_system - before.children_user - before.children_system + (cpu_of(server) - served if server else 0)
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system + (cpu_of(server) - served if server else 0)
+    return (piece, cpu * piece, seconds) if isinstance(piece, float) else (seconds, cpu, seconds)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--loads", default="find,tar,git,redis")
+    parser.add_argument("--loads", default="find,tar,git,redis,nginx")
     parser.add_argument("--rows", default="")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -134,16 +164,16 @@ def main():
             for _ in range(args.rounds):
                 for name, start in rows.items():
                     # Each watched run stands beside a bare one of its own.
-                    bare, bare_cpu = once(run)
+                    bare, bare_cpu, _ = once(run)
                     with start() as watcher:
                         if name == "bpftrace":
                             time.sleep(1.0)
                         elif name != "attached":
                             once(run)  # what it meets is known: cold misses apart
                         begin = cpu_of(watcher.process.pid)
-                        seconds, cpu = once(run)
+                        seconds, cpu, passed = once(run)
                         own = cpu_of(watcher.process.pid) - begin
-                    times[name].append((seconds / bare, cpu / bare_cpu, own / seconds))
+                    times[name].append((seconds / bare, cpu / bare_cpu, own / passed))
                     if watcher.report:
                         counts[name].append(watcher.counts())
             result[load] = {}

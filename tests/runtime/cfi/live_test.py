@@ -3,15 +3,20 @@
 
   live_test.py BUILD [unittest arguments]
 """
+import ctypes
 import functools
+import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -165,13 +170,13 @@ class Live(unittest.TestCase):
         self.assertEqual(len(findings), len(lines))
         self.assertEqual([e.message for finding in findings for e in validator.iter_errors(finding)], [])
 
-    # Two groups that look like docker's; who is in the one is watched.
-    def test_one_container_of_two(self):
+    # Two groups that look like a runtime's; who is in the one is watched.
+    def one_group_of_two(self, target, places, store):
+        """`places`: program -> path of its group; `store`: its container's name and labels. The alarms told."""
         # brink looks at one hierarchy; a runtime puts a container into each.
         with open("/proc/self/mountinfo", encoding="utf-8") as file:
             mounts = [line.split()[4] for line in file if " - cgroup2 " in line or " - cgroup " in line]
-        ids = {"A3r": "3f8c1b0d9e7a6f5c4b3a29181706f5e4d3c2b1a0998877665544332211ffeedd", "A1r": "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90"}
-        root, bases = self.work / "runtime", []
+        root, bases = self.work / f"runtime-{target[0][2:]}", []
         for mount in mounts:
             base = pathlib.Path(mount) / f"brink_cfi_test_{os.getpid()}"
             try:
@@ -179,29 +184,29 @@ class Live(unittest.TestCase):
             except OSError:
                 continue
             bases.append(base)
-            for ident in ids.values():
-                (base / "docker" / ident).mkdir(parents=True)
+            for place in places.values():
+                (base / place).mkdir(parents=True)
         if not bases:
             self.skipTest("cannot make cgroups")
-        for name, ident in ids.items():
-            store = root / "var/lib/docker/containers" / ident
-            store.mkdir(parents=True, exist_ok=True)
-            store.joinpath("config.v2.json").write_text(json.dumps({"Name": "/web" if name == "A3r" else "/db", "Config": {"Image": "demo:1"}}))
+        for name, place in places.items():
+            folder = root / "var/lib/docker/containers" / pathlib.Path(place).name
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.joinpath("config.v2.json").write_text(json.dumps({"Name": store[name][0], "Config": {"Image": "demo:1", "Labels": store[name][1]}}))
         try:
             metrics, alarms_file = self.work / "metrics", self.work / "container.json"
-            for old in (metrics, alarms_file, *(self.work / f"ready.{n}" for n in ids)):
+            for old in (metrics, alarms_file, *(self.work / f"ready.{n}" for n in places)):
                 old.unlink(missing_ok=True)
-            monitor = subprocess.Popen([BRINK, "cfi", "run", "-q", "--every", "--check", "all", "--share", "100", "--container", "web", "--runtime-root", root, "--warm", self.work / "A3r", "--metrics", metrics,
+            monitor = subprocess.Popen([BRINK, "cfi", "run", "-q", "--every", "--check", "all", "--share", "100", *target, "--runtime-root", root, "--warm", self.work / "A3r", "--metrics", metrics,
                                         "--sink", f"json:{alarms_file}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             while not metrics.exists() and monitor.poll() is None:
                 time.sleep(0.02)
-            for name, ident in (("A1r", ids["A1r"]), ("A3r", ids["A3r"])):
+            for name in ("A1r", "A3r"):
                 (self.work / "status").write_text("")
                 pacer = attacks.Pacer(monitor, self.work, [name], {})
                 if name == "A1r":
                     (self.work / "ready.A1r").touch()  # nobody watches it
                 pacer.start()
-                enter = "".join(f"echo $$ 2>/dev/null >{base}/docker/{ident}/cgroup.procs; " for base in bases)
+                enter = "".join(f"echo $$ 2>/dev/null >{base}/{places[name]}/cgroup.procs; " for base in bases)
                 subprocess.run(["sh", "-c", f"{enter} exec {self.work}/{name} {name}"], stderr=subprocess.DEVNULL, env=dict(os.environ, ATTACK_READY=str(self.work / "ready")), timeout=120)
                 pacer.over.set()
                 pacer.join()
@@ -209,15 +214,31 @@ class Live(unittest.TestCase):
             _out, err = monitor.communicate(timeout=60)
             self.assertEqual(monitor.returncode, 0, err)
             with open(alarms_file, encoding="utf-8") as file:
-                told = [json.loads(line) for line in file]
-            self.assertEqual({a["process"]["comm"] for a in told}, {"A3r"})
-            self.assertEqual({(a["container"]["name"], a["container"]["image"]) for a in told}, {("web", "demo:1")})
+                return [json.loads(line) for line in file]
         finally:
             for base in bases:
-                for ident in ids.values():
-                    os.rmdir(base / "docker" / ident)
-                os.rmdir(base / "docker")
-                os.rmdir(base)
+                for folder, _below, _files in os.walk(base, topdown=False):
+                    for _turn in range(100):  # a process that has just ended may still be in it
+                        try:
+                            os.rmdir(folder)
+                            break
+                        except OSError:
+                            time.sleep(0.02)
+
+    IDS = {"A3r": "3f8c1b0d9e7a6f5c4b3a29181706f5e4d3c2b1a0998877665544332211ffeedd", "A1r": "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90"}
+
+    def test_one_container_of_two(self):
+        told = self.one_group_of_two(["--container", "web"], {name: f"docker/{ident}" for name, ident in self.IDS.items()}, {"A3r": ("/web", {}), "A1r": ("/db", {})})
+        self.assertEqual({a["process"]["comm"] for a in told}, {"A3r"})
+        self.assertEqual({(a["container"]["name"], a["container"]["image"]) for a in told}, {("web", "demo:1")})
+
+    def test_one_pod_of_two(self):
+        pods = {"A3r": "web-1", "A1r": "db-0"}
+        uids = {"A3r": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "A1r": "1a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}
+        told = self.one_group_of_two(["--pod", "shop/web-1"], {name: f"kubepods/burstable/pod{uids[name]}/{ident}" for name, ident in self.IDS.items()},
+                                     {name: (f"/k8s_app_{pod}_shop_x_0", {"io.kubernetes.container.name": "app", "io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": "shop"}) for name, pod in pods.items()})
+        self.assertEqual({a["process"]["comm"] for a in told}, {"A3r"})
+        self.assertEqual({(a["k8s"]["namespace"], a["k8s"]["pod"], a["k8s"]["uid"], a["container"]["name"]) for a in told}, {("shop", "web-1", uids["A3r"], "app")})
 
     def test_ten_thousand_mappings(self):
         status, alarms, _report = self.run_attacks(["A3r"], environment={"ATTACK_MAPPINGS": "10000"})
@@ -244,6 +265,106 @@ class Live(unittest.TestCase):
         (self.work / "execs.py").write_text(script)
         report = self.honest(f"python3 {self.work}/execs.py 12")
         self.assertGreater(report["checks"], 100)
+
+    # Everywhere at once, in a mount namespace whose system log and journal are the test's own.
+    def test_every_sink_gets_every_alarm(self):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            signal.alarm(240)
+            try:
+                os.write(writer, json.dumps(self.all_sinks()).encode())
+                status = 0
+            except BaseException as error:  # pylint: disable=broad-except
+                os.write(writer, json.dumps({"error": repr(error)}).encode())
+            finally:
+                os._exit(status)
+        os.close(writer)
+        with open(reader, encoding="utf-8") as file:
+            text = file.read()
+        os.waitpid(child, 0)
+        self.assertTrue(text, "no answer in time")
+        got = json.loads(text)
+        self.assertNotIn("error", got)
+        alarms = got["json"]
+        ids = [a["id"] for a in alarms]
+        self.assertGreater(len(ids), 1)
+        self.assertEqual([a["id"] for a in got["unix"]], ids)
+        self.assertEqual([a["id"] for a in got["webhook"]], ids)
+        self.assertEqual(len(got["falco"]), len(ids))
+        for line, alarm in zip(got["falco"], alarms):
+            self.assertEqual((line["source"], line["output_fields"]["proc.pid"]), ("brink", alarm["process"]["pid"]))
+        self.assertEqual([f["finding_info"]["uid"] for f in got["ocsf"]], ids)
+        priority = {"low": 5, "medium": 4, "high": 2}  # notice, warning, critical
+        self.assertEqual([line.split(">")[0] for line in got["syslog"]], [f"<{10 * 8 + priority[a['severity']]}" for a in alarms])
+        self.assertTrue(all("brink[" in line for line in got["syslog"]))
+        entries = [dict(line.split("=", 1) for line in text.splitlines()) for text in got["journal"]]
+        self.assertEqual([(e["PRIORITY"], json.loads(e["BRINK_ALARM"])["id"], e["BRINK_SEVERITY"]) for e in entries], [(str(priority[a["severity"]]), a["id"], a["severity"]) for a in alarms])
+        samples = [line for line in got["metrics"].splitlines() if not line.startswith("#")]
+        self.assertTrue(all(re.fullmatch(r"brink_cfi_[a-z_]+_total(\{[a-z]+=\"[^\"]*\"(,[a-z]+=\"[^\"]*\")*\})? [0-9]+", line) for line in samples), samples)
+        typed = {line.split()[2] for line in got["metrics"].splitlines() if line.startswith("# TYPE")}
+        self.assertEqual({re.split("[{ ]", line)[0] for line in samples}, typed)
+        counted = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in samples}
+        for severity in priority:
+            self.assertEqual(counted[f'brink_cfi_alarms_total{{severity="{severity}"}}'], sum(a["severity"] == severity for a in alarms))
+
+    def all_sinks(self):
+        """In a process of its own: what came to each sink."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(0x20000):  # CLONE_NEWNS
+            raise OSError(ctypes.get_errno(), "unshare")
+        nodes = self.work / "nodes"
+        nodes.mkdir(exist_ok=True)
+        for words in (["--make-rprivate", "/"], ["-t", "tmpfs", "none", "/run"], ["-t", "tmpfs", "none", nodes]):
+            subprocess.run(["mount", *words], check=True)
+        for name in ("null", "zero", "full", "random", "urandom"):
+            subprocess.run(["cp", "-a", f"/dev/{name}", nodes], check=True)
+        subprocess.run(["mount", "--move", nodes, "/dev"], check=True)
+        got = {name: [] for name in ("unix", "webhook", "syslog", "journal")}
+
+        def listen(kind, path):
+            pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+            sock = socket.socket(socket.AF_UNIX, kind)
+            sock.bind(path)
+            return sock
+
+        def datagrams(sock, into):
+            while True:
+                into.append(sock.recv(1 << 20).decode())
+
+        def stream(sock):
+            connection, _peer = sock.accept()
+            with sock, connection, connection.makefile() as lines:
+                for line in lines:
+                    got["unix"].append(json.loads(line))
+
+        class Hook(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):  # pylint: disable=invalid-name
+                got["webhook"].append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_words):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+        lines = listen(socket.SOCK_STREAM, "/run/alarms")
+        lines.listen()
+        for target, words in ((server.serve_forever, ()), (stream, (lines,)), (datagrams, (listen(socket.SOCK_DGRAM, "/dev/log"), got["syslog"])), (datagrams, (listen(socket.SOCK_DGRAM, "/run/systemd/journal/socket"), got["journal"]))):
+            threading.Thread(target=target, args=words, daemon=True).start()
+        sinks = [f"falco:{self.work}/falco.json", f"ocsf:{self.work}/ocsf.json", "unix:/run/alarms", f"webhook:http://127.0.0.1:{server.server_port}/in", "syslog", "journald"]
+        for old in ("falco.json", "ocsf.json"):
+            (self.work / old).unlink(missing_ok=True)
+        _status, alarms, _report = self.run_attacks(["A3r", "A20"], *(word for sink in sinks for word in ("--sink", sink)))
+        got["json"] = [json.loads(line) for line in (self.work / "alarms.json").read_text().splitlines()]
+        for name in ("falco", "ocsf"):
+            got[name] = [json.loads(line) for line in (self.work / f"{name}.json").read_text().splitlines()]
+        got["metrics"] = (self.work / "metrics").read_text()
+        deadline = time.monotonic() + 5  # what was sent is with the listeners, whose threads may still be at it
+        while time.monotonic() < deadline and any(len(got[name]) < len(got["json"]) for name in ("unix", "webhook", "syslog", "journal")):
+            time.sleep(0.02)
+        return got
 
     # A pid that comes back is another process: its alarms have its own start and identity.
     def test_pids_that_come_back(self):

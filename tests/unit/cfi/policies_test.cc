@@ -253,6 +253,14 @@ TEST(Policies, P7ADirectBranchGoesWhereTheFileSays) {
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_site, cfi_outer_label, Kind::kJump)})), testing::ElementsAre("P7 medium"));
 }
 
+TEST(Policies, X7CodeOfAJitMayJumpToAFunctionThatReturnsToIt) {
+  // qemu's generated code pushes where it goes on, and jumps to a helper: its return is no call's, and what was open is open still.
+  Result result = Judge({kCall, Edge(cfi_inner_ret, 0x10000123, Kind::kRet), kReturn});
+  EXPECT_THAT(result.violations, IsEmpty());
+  EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].held, 1u);
+  EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].excepted, 1u);
+}
+
 TEST(Policies, P8CodeLiesInFiles) {
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_icall, 0x20000123, Kind::kIndCall)})), testing::ElementsAre("P8 medium"));
   EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet)})), testing::ElementsAre("P8 high"));
@@ -277,6 +285,23 @@ TEST(Policies, X1ASignalsReturnIsNoAttack) {
   Result result = Judge({kCall, into, Edge(cfi_taken_ret, cfi_restorer, Kind::kRet), kReturn});
   EXPECT_THAT(result.violations, IsEmpty());
   EXPECT_EQ(result.exceptions[static_cast<size_t>(Exception::kSignal)], 2u);
+}
+
+TEST(Policies, APageFaultAtAFunctionsEntryIsNoHandler) {
+  // The call's target was not in memory: the kernel comes back to the place that the call led to.
+  BranchEntry again{0xffffffff81000000, At(cfi_inner), MakeInfo(Kind::kEret)};
+  Result result = Judge({kCall, again, again, kReturn});
+  EXPECT_THAT(result.violations, IsEmpty());
+  EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].held, 1u);
+}
+
+extern "C" const char _start[];
+TEST(Policies, RecordsOfTheProgramThatExecutedThisOneAreNotJudged) {
+  BranchEntry begins{0xffffffff81000000, At(_start), MakeInfo(Kind::kEret)};
+  EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet), kCall, kReturn})), testing::ElementsAre("P8 high"));
+  Result result = Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet), begins, kCall, kReturn});
+  EXPECT_THAT(result.violations, IsEmpty());
+  EXPECT_EQ(result.edges, 2u);
 }
 
 TEST(Policies, WhatIsNotKnownRaisesNothing) {

@@ -112,6 +112,48 @@ TEST_F(LiftServiceTest, AMissOfAProcessJudgesIt) {
   EXPECT_GE(tables_.processes[7].nr_ranges, 1u) << "vvar";
 }
 
+TEST_F(LiftServiceTest, AProcessIsJudgedOnceUntilItsMappingsChange) {
+  brink_miss miss = Miss(1);
+  miss.reason = BRINK_MISS_PROCESS;
+  miss.vm_stamp = 42;
+  service_.Handle(miss);
+  service_.Handle(miss);
+  EXPECT_EQ(service_.stats().vetted, 1u);
+  miss.vm_stamp = 43;
+  service_.Handle(miss);
+  EXPECT_EQ(service_.stats().vetted, 2u);
+  EXPECT_EQ(tables_.processes[7].vm_stamp, 43u);
+}
+
+TEST_F(LiftServiceTest, ProcessesAreJudgedBesideTheLifting) {
+  brink_miss process = Miss(1);
+  process.reason = BRINK_MISS_PROCESS;
+  for (int i = 0; i < 20; ++i) service_.Enqueue(std::as_bytes(std::span(&process, 1)));
+  ASSERT_TRUE(service_.Start().ok());
+  // Its code comes after the judgement.
+  for (int i = 0; i < 30'000 && service_.stats().pages < 1; ++i) usleep(1000);
+  service_.Stop();
+  EXPECT_EQ(service_.stats().pages, 1u);
+  EXPECT_EQ(service_.stats().vetted, 1u);
+  EXPECT_EQ(service_.stats().merged, 19u);
+  EXPECT_EQ(service_.stats().queue_full, 0u);
+  EXPECT_TRUE(tables_.processes.contains(7));
+}
+
+TEST_F(LiftServiceTest, AFullQueueOfCodeKeepsNoProcessWaiting) {
+  LiftServiceOptions options = Options();
+  options.queue_limit = 1;
+  LiftService small(uops_, pages_, &tables_, options);
+  brink_miss code = Miss(1), process = Miss(2);
+  process.reason = BRINK_MISS_PROCESS;
+  for (const brink_miss* miss : {&code, &code, &process}) small.Enqueue(std::as_bytes(std::span(miss, 1)));
+  EXPECT_EQ(small.stats().queue_full, 1u);
+  ASSERT_TRUE(small.Start().ok());
+  for (int i = 0; i < 30'000 && small.stats().vetted < 1; ++i) usleep(1000);
+  small.Stop();
+  EXPECT_EQ(small.stats().vetted, 1u);
+}
+
 TEST_F(LiftServiceTest, AProcessThatIsGoneIsCounted) {
   brink_miss miss = Miss(1);
   miss.reason = BRINK_MISS_PROCESS;

@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/static_call.h>
+#include <linux/tracepoint.h>
 #include <asm/desc.h>
 
 #include "lbr.h"
@@ -36,6 +37,10 @@ MODULE_PARM_DESC(counting, "counting events may have branch stacks (not so for A
 static int snapshot = -1;
 module_param(snapshot, int, 0444);
 MODULE_PARM_DESC(snapshot, "provide bpf_get_branch_snapshot: 1 yes, 0 no, -1 as the flavour has it");
+
+static bool empties;
+module_param(empties, bool, 0444);
+MODULE_PARM_DESC(empties, "empty the registers when the CPU switches to another thread, as Intel's and AMD's drivers do");
 
 enum lbr_flavour lbr_flavour;
 struct lbr_bar *lbr_bar;
@@ -160,6 +165,41 @@ static void remove_snapshot(void)
 	synchronize_rcu();
 }
 
+/* The drivers are asked by perf, which does not export how; a tracepoint at the switch serves as well. */
+static struct tracepoint *switch_point;
+
+static void empty_at_switch(void *data)
+{
+	lbr_registers()->valid = 0;
+}
+
+static void find_switch(struct tracepoint *point, void *data)
+{
+	if (!strcmp(point->name, "sched_switch"))
+		switch_point = point;
+}
+
+static int install_switch(void)
+{
+	int err;
+
+	if (!empties || !lbr_bar)
+		return 0;
+	for_each_kernel_tracepoint(find_switch, NULL);
+	err = switch_point ? tracepoint_probe_register(switch_point, empty_at_switch, NULL) : -ENOENT;
+	if (err)
+		switch_point = NULL;
+	return err;
+}
+
+static void remove_switch(void)
+{
+	if (!switch_point)
+		return;
+	tracepoint_probe_unregister(switch_point, empty_at_switch, NULL);
+	tracepoint_synchronize_unregister();
+}
+
 static int __init lbr_init(void)
 {
 	int err = pick_flavour();
@@ -180,12 +220,17 @@ static int __init lbr_init(void)
 	err = lbr_pmu_init(name, strcmp(name, "cpu") ? -1 : PERF_TYPE_RAW);
 	if (err)
 		goto no_pmu;
+	err = install_switch();
+	if (err)
+		goto no_switch;
 	err = install_snapshot();
 	if (err)
 		goto no_snapshot;
 	pr_info("brink_lbr: %s, depth %u, %s\n", flavour, lbr_depth, lbr_bar ? "plugin" : "canned");
 	return 0;
 no_snapshot:
+	remove_switch();
+no_switch:
 	lbr_pmu_exit();
 no_pmu:
 	lbr_feed_exit();
@@ -198,6 +243,7 @@ no_plugin:
 static void __exit lbr_exit(void)
 {
 	remove_snapshot();
+	remove_switch();
 	lbr_pmu_exit();
 	lbr_feed_exit();
 	unmap_plugin();

@@ -355,6 +355,19 @@ static void a_exec(void)
 	corrupt(words, n);
 }
 
+/* Nothing between a sleep, at which branch hardware is emptied, and a sensitive call. */
+static void a_short(void)
+{
+	static const long while_asleep[2] = {0, 1000000};
+
+	for (int i = 0; i < 5; i++) {
+		long result = SYS_nanosleep, first = (long)while_asleep, second = 0;
+
+		__asm__ volatile("syscall\n\tmov %3, %%eax\n\txor %%edi, %%edi\n\txor %%esi, %%esi\n\tsyscall" : "+a"(result), "+D"(first), "+S"(second) : "i"(SYS_dup2) : "rcx", "r11", "memory");
+	}
+	_exit(0);
+}
+
 void a19(void); /* throw.cc: needs an exception */
 void a19_warm(void);
 
@@ -365,7 +378,7 @@ static const struct {
 } attacks[] = {
 	{"A1", a1, 0}, {"A1r", a1_read, 0}, {"A2", a2, 0}, {"A2r", a2_read, 0}, {"A3", a3, 0}, {"A3r", a3_read, 0}, {"A4", a4, 0}, {"A5", a5, 0}, {"A5r", a5_read, 0}, {"A6", a6, 0}, {"A7", a7, flush},
 	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
-	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0}, {"exec", a_exec, 0},
+	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0}, {"exec", a_exec, 0}, {"short", a_short, 0},
 };
 
 int main(int argc, char **argv)
