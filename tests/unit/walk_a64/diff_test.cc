@@ -223,6 +223,11 @@ void LeaveOutUndefined(std::vector<A64Case>* cases) {
   }
 }
 
+std::string NameOf(const A64Case& c) {
+  if (c.words == 1) return a64::NameOf(a64::FormOf(c.input.word[0]));
+  return a64::FormOf(c.input.word[1]) == a64::Form::kBranchRegisterPac ? "branch-register-pac" : "two words";
+}
+
 TEST(A64Diff, InstructionsAgreeWithTheMachine) {
   std::string why;
   auto machine = Machine::Start(&why);
@@ -257,7 +262,7 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
     ASSERT_EQ(after.size(), cases.size()) << "the machine died";
     for (uint32_t i = 0; i < cases.size(); ++i) {
       const A64Case& c = cases[i];
-      Tally& tally = tallies[c.words == 2 ? "two words" : a64::NameOf(a64::FormOf(c.input.word[0]))];
+      Tally& tally = tallies[NameOf(c)];
       const bool executed = walk.Run(c, i, inputs);
       if (after[i].signal == 4) {
         ++tally.undefined;  // an instruction that this machine does not have
@@ -288,7 +293,7 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
     }
   }
   // What has nothing to compare: words that end a walk here, or that are not run.
-  const std::set<std::string> empty = {"unallocated", "sve", "exception", "wait-timeout", "sys", "sys-result", "memory-tag", "branch-register-pac",
+  const std::set<std::string> empty = {"unallocated", "sve", "exception", "wait-timeout", "sys", "sys-result", "memory-tag",
                                        "exception-return", "authenticated", "min-max-immediate", "pstate"};
   for (uint32_t form = 0; form < static_cast<uint32_t>(a64::Form::kCount); ++form) {
     const std::string name = a64::NameOf(static_cast<a64::Form>(form));

@@ -173,7 +173,8 @@ bool A64Source::Make(const a64::Row& row, uint32_t slot, A64Case* out) {
 void A64Source::MakePair(uint32_t slot, A64Case* out) {
   uint32_t first, second;
   const uint32_t n = 1 + Random() % 8, t = 10 + Random() % 8, status = 20 + Random() % 8, size = Random() % 4, order = Random() & 1;
-  switch (Random() % 4) {
+  bool jumps = false;
+  switch (Random() % 5) {
     case 0:  // ldxr, stxr
       first = size << 30 | 0x085f7c00 | order << 15 | n << 5 | t;
       second = size << 30 | 0x08007c00 | order << 15 | status << 16 | n << 5 | t;
@@ -186,6 +187,17 @@ void A64Source::MakePair(uint32_t slot, A64Case* out) {
       first = size << 30 | 0x085f7c00 | n << 5 | t;
       second = 0xd503305f;
       break;
+    case 3: {  // pacia or pacib, and the branch that checks and goes; paciasp, retaa
+      const uint32_t key = Random() & 1, call = Random() & 1, modifier = Random() % 8;
+      jumps = true;
+      first = 0xdac10000 | key << 10 | modifier << 5 | t;
+      second = 0xd71f0800 | call << 21 | key << 10 | t << 5 | modifier;
+      if (Random() % 3 == 0) {
+        first = 0xd503233f | key << 6;
+        second = 0xd65f0bff | key << 10;
+      }
+      break;
+    }
     default: {  // pacia and its kin, autia and its kin
       const uint32_t key = Random() % 4, modifier = Random() % 32;
       first = 0xdac10000 | key << 10 | (modifier == t ? 0 : modifier) << 5 | t;
@@ -202,7 +214,7 @@ void A64Source::MakePair(uint32_t slot, A64Case* out) {
   Place(slot, out);
   if (out->lifted[0].uop.op == BRINK_A64_PAC) {
     // A pointer of user code: the walker takes checks for passed.
-    SetGeneral(out, out->lifted[0].uop.dst, Random() & 0xff007fffffffffffull);
+    SetGeneral(out, out->lifted[0].uop.dst, jumps ? A64_CODE + Random() % 0x4000 * 4 : Random() & 0xff007fffffffffffull);
   }
 }
 
