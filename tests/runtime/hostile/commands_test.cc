@@ -191,7 +191,7 @@ TEST(Words, OfTheCommandLineAreToldHarmlessly) {
       {"cfi", "run", "--policy", bad, "--", "true"}, {"cfi", "run", "--calls", bad, "--", "true"}, {"cfi", "run", "--", bad}, {"cfi", "replay", bad}, {"cfi", "explain", bad},
       {"cfi", "learn", "-o", bad + "/x", "--", "true"}, {"cfi", bad}, {"latency", "-a", bad}, {"latency", bad}, {"latency", "report", bad}, {"latency", "watch", "-p", bad},
       {"latency", "--json=" + bad + "/x", "-l", "1", "-q"}, {"latency", "busy", "-D", bad}, {"filter", bad}, {"brbe", bad}, {"brbe", "explain", bad}, {"brbe", "decode", bad},
-      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--dir", dir.File("files"), "--socket", "/dev/null/" + bad}, {"ctl", "--name", bad, "dump"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, {"version", bad},
+      {"doctor", bad}, {"doctor", "--json=" + bad + "/x"}, {"agent", "--dir", dir.File("files"), "--socket", "/dev/null/" + bad}, {"ctl", "--name", bad, "dump"}, {"ctl", "--socket", bad, "status"}, {"ctl", bad}, 
       {"completions", bad}, {bad, "--help"}, {"man", bad}};
   for (const std::vector<std::string>& words : commands) {
     auto run = testing_support::RunBrink(words);
