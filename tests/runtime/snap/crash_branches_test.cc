@@ -37,14 +37,25 @@ constexpr Death kDeaths[] = {{"segv", "snap_fault", nullptr, nullptr},
 
 std::string SymbolOf(const nlohmann::json& address) { return address["symbol"].is_string() ? address["symbol"].get<std::string>() : ""; }
 
+bool InKernel(const nlohmann::json& address) { return address["address"].get<std::string>().starts_with("0xffff"); }
+
+// Branches of user code, newest first. The hardware records as well how the kernel went back to it (a system call's end, a page
+// brought in): such a record leads to user code, and is none of its own branches. False: another record of the kernel is there.
+bool UserBranches(const nlohmann::json& capture, std::vector<nlohmann::json>* own) {
+  for (const auto& branch : capture["branches"]) {
+    if (InKernel(branch["to"])) return false;
+    if (!InKernel(branch["from"])) own->push_back(branch);
+    else if (branch["kind"] != "sysret" && branch["kind"] != "eret") return false;
+  }
+  return true;
+}
+
 bool Tells(const Death& death, const nlohmann::json& capture) {
-  const auto& branches = capture["branches"];
-  if (branches.size() < 8 || capture["direction"] != "past") return false;
+  std::vector<nlohmann::json> branches;
+  if (capture["direction"] != "past" || !UserBranches(capture, &branches) || branches.size() < 8) return false;
   if (death.newest_to && SymbolOf(branches[0]["to"]) != death.newest_to) return false;
   if (death.newest_from && SymbolOf(branches[0]["from"]) != death.newest_from) return false;
   if (std::string(death.mode) == "jump-to-0" && branches[0]["to"]["address"] != "0x0") return false;
-  // User branches only, and each begins where the one before it led to or behind.
-  if (std::any_of(branches.begin(), branches.end(), [](const auto& branch) { return branch["from"]["address"].template get<std::string>().starts_with("0xffff"); })) return false;
   return !death.within || std::any_of(branches.begin(), branches.end(), [&](const auto& branch) { return SymbolOf(branch["to"]) == death.within; });
 }
 
