@@ -185,6 +185,23 @@ brink_always_inline void snap_signal_info(struct snap_hit *hit, __u64 info)
 	hit->snap_flags |= BRINK_SNAP_HAS_SIGINFO;
 }
 
+/* The snapshot from where the thread made this signal, in place of the one at hand. */
+brink_always_inline void snap_use_made(struct snap_hit *hit, __u32 tid, __u32 number)
+{
+	struct brink_snapshot_slot *made = bpf_map_lookup_elem(&snap_made, &tid);
+	__u32 mark, age;
+
+	if (!made)
+		return;
+	mark = made->reserved;
+	made->reserved = 0;
+	age = SNAP_MADE(0, bpf_ktime_get_ns()) - (mark & ~0xffu);
+	if ((mark & 0xff) != number || age >> 8 > SNAP_MADE_AGE)
+		return;
+	hit->shot = made;
+	hit->shot_seq = made->seq;
+}
+
 /* args: number, siginfo, and at delivery the sigaction. */
 brink_always_inline int snap_at_signal(struct bpf_raw_tracepoint_args *ctx, int delivered)
 {
@@ -197,6 +214,8 @@ brink_always_inline int snap_at_signal(struct bpf_raw_tracepoint_args *ctx, int 
 	/* SIG_DFL is 0. */
 	if (delivered && (snap_cfg.flags & BRINK_SNAP_CFG_FATAL) && BPF_CORE_READ(action, sa.sa_handler))
 		return 0;
+	if (delivered && (snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT))
+		snap_use_made(&hit, task->pid, number);
 	hit.signal = number;
 	hit.snap_flags = BRINK_SNAP_HAS_SIGNAL;
 	snap_signal_info(&hit, ctx->args[1]);
@@ -209,6 +228,27 @@ SEC("?raw_tp/signal_deliver")
 int snap_signal_deliver(struct bpf_raw_tracepoint_args *ctx)
 {
 	return snap_at_signal(ctx, 1);
+}
+
+/*
+ * The other half of snap_signal_deliver, with branch hardware. args: number, siginfo, task, group, result (0: it will be
+ * delivered). Here a thread that faulted has its own branches still; at delivery it may have been switched out and in.
+ */
+SEC("?raw_tp/signal_generate")
+int snap_signal_made(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 number = ctx->args[0], tid;
+
+	SNAP_BEGIN(hit);
+	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1) || ctx->args[2] != (__u64)task || ctx->args[4] || !hit.shot)
+		return 0;
+	tid = task->pid;
+	hit.shot->reserved = SNAP_MADE(number, bpf_ktime_get_ns());
+	bpf_map_update_elem(&snap_made, &tid, hit.shot, BPF_ANY);
+	/* Another snapshot on this CPU came in between: what was kept may be of both. */
+	if (*(volatile __u32 *)&hit.shot->seq != hit.shot_seq)
+		bpf_map_delete_elem(&snap_made, &tid);
+	return 0;
 }
 
 /* Runs in the sender. */

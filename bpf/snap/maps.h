@@ -11,6 +11,12 @@
 #include "lib/filter.h"
 #include "lib/regs.h"
 #include "lib/snapshot.h"
+
+/* Threads whose signals are under way at once; a snapshot older than a second is another signal's. */
+#define SNAP_MADE_MOST 256
+#define SNAP_MADE_TICK 20	/* 2^20 ns */
+#define SNAP_MADE_AGE 1000	/* ticks */
+#define SNAP_MADE(signal, time_ns) ((__u32)(signal) | (__u32)((time_ns) >> SNAP_MADE_TICK) << 8)
 #include "lib/target.h"
 
 const volatile struct brink_snap_config snap_cfg = {.nth = 1};
@@ -63,6 +69,17 @@ struct {
 	__type(key, __u64);
 	__type(value, struct brink_snap_entry);
 } snap_entries SEC(".maps");
+
+/*
+ * Branch snapshots from where a thread made a signal for itself (a fault, abort, raise), by tid: until it is delivered others may
+ * have run on the CPU. `reserved` says for which signal, and when (SNAP_MADE). The least used go first.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SNAP_MADE_MOST);
+	__type(key, __u32);
+	__type(value, struct brink_snapshot_slot);
+} snap_made SEC(".maps");
 
 /* Keys that --once-per has seen; the least used go first. */
 struct {

@@ -127,7 +127,10 @@ std::vector<bpf_program*> TriggerObject::Programs() {
     case TriggerKind::kExit: choose(p.snap_exit); break;
     case TriggerKind::kSyscallEnter: choose(p.snap_sys_enter); break;
     case TriggerKind::kSyscallExit: choose(p.snap_sys_exit, p.snap_sys_entry); break;
-    case TriggerKind::kSignal: choose(p.snap_signal_deliver); break;
+    case TriggerKind::kSignal:
+      choose(p.snap_signal_deliver);
+      if (plan_.config.flags & BRINK_SNAP_CFG_SNAPSHOT) entry_ = p.snap_signal_made;
+      break;
     case TriggerKind::kSignalSent: choose(p.snap_signal_sent); break;
     case TriggerKind::kKprobe: choose(multi_ ? p.snap_kmulti : p.snap_kprobe); break;
     case TriggerKind::kKretprobe: choose(multi_ ? p.snap_kretmulti : p.snap_kretprobe, multi_ ? p.snap_kmulti_entry : p.snap_kentry); break;
@@ -153,6 +156,7 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_result_offset", &plan_.result_offset, sizeof(plan_.result_offset)));
   const bool fentry = plan_.trigger.kind == TriggerKind::kFentry || plan_.trigger.kind == TriggerKind::kFexit;
   const bool user = plan_.trigger.kind == TriggerKind::kUprobe || plan_.trigger.kind == TriggerKind::kUretprobe || plan_.trigger.kind == TriggerKind::kUsdt;
+  if (plan_.trigger.kind != TriggerKind::kSignal) bpf_map__set_max_entries(skeleton_->maps.snap_made, 1);
   for (bpf_program* program : Programs()) {
     bpf_program__set_autoload(program, true);
     if (multi_ && user) bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));

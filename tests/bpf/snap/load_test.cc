@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, SnapPrograms,
     testing::Values(Program{"snap_tracepoint", "bpf.tracepoint"}, Program{"snap_raw_tracepoint", "bpf.raw_tp"}, Program{"snap_exit", "bpf.raw_tp"},
                     Program{"snap_sys_enter", "bpf.raw_tp"}, Program{"snap_sys_entry", "bpf.raw_tp"}, Program{"snap_sys_exit", "bpf.raw_tp"},
-                    Program{"snap_signal_deliver", "bpf.raw_tp"}, Program{"snap_signal_sent", "bpf.raw_tp"}, Program{"snap_kprobe", "bpf.uprobe"},
+                    Program{"snap_signal_deliver", "bpf.raw_tp"}, Program{"snap_signal_sent", "bpf.raw_tp"}, Program{"snap_signal_made", "bpf.raw_tp"}, Program{"snap_kprobe", "bpf.uprobe"},
                     Program{"snap_kentry", "bpf.uprobe"}, Program{"snap_kretprobe", "bpf.uprobe"}, Program{"snap_uprobe", "bpf.uprobe"},
                     Program{"snap_uentry", "bpf.uprobe"}, Program{"snap_uretprobe", "bpf.uprobe"}, Program{"snap_kmulti", "bpf.kprobe_multi"},
                     Program{"snap_kmulti_entry", "bpf.kprobe_multi"}, Program{"snap_kretmulti", "bpf.kprobe_multi"}, Program{"snap_fentry", "bpf.fentry"},
