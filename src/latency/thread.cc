@@ -298,7 +298,8 @@ void MeasuringThread::Body() {
     Sample(next, now, shift, smi);
     if (!relative) {
       next += own_.interval_ns * static_cast<int64_t>(1 + overruns_);
-      uint64_t skipped = MissedPeriods(next, now, own_.interval_ns);
+      // A POSIX timer's own count is whole: a period that ended after it was read has its signal still to come.
+      uint64_t skipped = config_.sleep == Sleep::kPosixTimer ? 0 : MissedPeriods(next, now, own_.interval_ns);
       next += static_cast<int64_t>(skipped) * own_.interval_ns;
       uint64_t missed = skipped + overruns_;
       // What the set clock skipped was not missed.

@@ -98,6 +98,7 @@ def run(name, build):
     made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
     made.files += [os.path.join(build, path) for path in lane.get("files", [])]
     script = [_RUNNER, "export BRINK_EMULATED=1"]  # tests with large sets take small ones
+    script += [f"export {key}={shlex.quote(value)}" for key, value in lane.get("env", {}).items()]
     chosen = _chosen(lane, build)
     if not chosen:
         raise kernels.Unavailable("this tree has no test for the lane")

@@ -1,6 +1,9 @@
 // One test for each option of cyclictest that says what is measured, when and by which threads (docs/latency.md names them):
 // same letter, same meaning. No test judges how long anything took. What is printed: output_options_test.cc.
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "latency/cpu_set.h"
 #include "runtime/latency/options.h"
@@ -211,6 +214,35 @@ TEST(Option, RelativeSystemAndPosixTimersMeasure) {
     EXPECT_EQ(ParseOf(run).statuses[0].cycles, 10u) << mode[0];
     EXPECT_GE(ParseOf(run).statuses[0].min, 0) << mode[0];
   }
+}
+
+// A thread that lost its CPU between the signal and reading the clock took the next period's signal for one period later.
+TEST(Option, PosixTimerKeepsItsDeadlinesOnABusyCpu) {
+  const int cpu = AllowedCpus().front();
+  std::vector<pid_t> hogs;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t hog = ::fork();
+    if (hog == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ::sched_setaffinity(0, sizeof one, &one);
+      for (volatile bool busy = true; busy;) {
+      }
+      ::_exit(0);
+    }
+    hogs.push_back(hog);
+  }
+  ProcessResult run = RunBrink({"latency", "-q", "-x", "-i", "100", "-l", "5000", "-a", std::to_string(cpu), "--policy", "other", "--format", "json"});
+  for (pid_t hog : hogs) {
+    ::kill(hog, SIGKILL);
+    ::waitpid(hog, nullptr, 0);
+  }
+  ASSERT_EQ(run.status, 0) << run.err;
+  auto json = nlohmann::json::parse(run.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["threads"][0]["early"], 0) << json["threads"][0]["missed_periods"];
 }
 
 TEST(Option, SmpIsOneThreadForEachCpu) { EXPECT_EQ(CpusOf({"-S"}), AllowedCpus()); }
