@@ -42,6 +42,7 @@ def _parser():
                      help="branch hardware: the guest's true branches (default), or what a test feeds to /dev/brink_lbr")
     run.add_argument("--lbr-params", default="", metavar="WORDS", help="module parameters: flavour=amd depth=16 ...")
     run.add_argument("--append", default="", metavar="WORDS", help="more words for the kernel's command line")
+    run.add_argument("--counted", action="store_true", help="the guest's clock counts its instructions, 4 a ns: times inside do not depend on the emulation's speed")
     run.add_argument("--out", metavar="DIR", help="bring what the guest leaves in /out here")
     run.add_argument("--shell", metavar="TEXT", help="run this shell text instead of a command")
     run.add_argument("command", nargs="*", metavar="COMMAND")
@@ -53,7 +54,7 @@ def _parser():
 
 def make_guest(options):
     made = guest.Guest(kernels.find(options.kernel), options.cpus, options.memory, options.timeout)
-    made.append, made.out = options.append, options.out
+    made.append, made.out, made.counted = options.append, options.out, options.counted
     made.files += [shutil.which(p) or p for p in options.add]
     if options.lbr:
         lbr.attach(made, options.lbr, options.lbr_params)

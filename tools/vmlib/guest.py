@@ -16,6 +16,9 @@ import time
 from vmlib import image, kernels, tsc
 
 TIMED_OUT = 124
+# A CPU whose clock counts instructions: 4 in a nanosecond, as the kernel is told (the emulator advances its counter by one each).
+_COUNTED = ["-icount", "shift=0,sleep=off"]
+_COUNTED_KHZ = 4000000
 NO_RESULT = 125
 
 
@@ -64,6 +67,7 @@ class Guest:
         self.plugin = None  # QEMU plugin that keeps the branch records
         self.out = None    # folder that receives what the guest left in /out
         self.append = ""
+        self.counted = False  # the guest's clock counts its instructions (4 a ns), however slow the emulation
         self.stream = sys.stdout
 
     def run(self, script):
@@ -112,14 +116,14 @@ class Guest:
                 file.truncate(1 << 20)
             drive += ["-object", f"memory-backend-file,id=bar,size=1M,share=on,mem-path={bar}", "-device",
                       "ivshmem-plain,memdev=bar", "-plugin", f"{self.plugin},bar={bar}"]
-        frequency = tsc.khz() if self.kernel["arch"] == "amd64" else None
+        frequency = (_COUNTED_KHZ if self.counted else tsc.khz()) if self.kernel["arch"] == "amd64" else None
         words = [f"tsc_early_khz={frequency}" if frequency else "", f"console={self.arch['console']}", "panic=-1", "quiet", "loglevel=4", self.arch["append"],
                  self.kernel["append"], append, self.append]
         result, console = os.path.join(work, "result"), os.path.join(work, "console")
         serial = ["-serial", f"file:{result}"]
         if self.arch["console"] not in self.arch["result"]:
             serial = ["-serial", f"file:{console}"] + serial
-        command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
+        command = [self.arch["qemu"], *self.arch["machine"], "-accel", "tcg", *(_COUNTED if self.counted else []), "-smp", str(self.cpus), "-m", self.memory, "-display", "none", "-nodefaults",
                    "-nic", "none", "-no-reboot", *serial, "-kernel",
                    found["vmlinuz"], "-append", " ".join(w for w in words if w), *drive]
         # Two emulated CPUs now and then see the kernel patch its own code half done, and it dies ("Oops: int3"): at boot,
