@@ -102,8 +102,11 @@ WALK_GLOBAL int walk_string(struct brink_walk *w, const struct brink_uop *u)
 		return 0;
 	if (op == BRINK_OP_SCAS || op == BRINK_OP_CMPS) {
 		zf = walk_cond(w, 4);
-		if (zf == 2)
+		if (zf == 2) {
+			/* This element is done, and counted; whether another follows is what is unknown. */
+			w->steps++;
 			return walk_stop(w, BRINK_STOP_UNKNOWN_CONDITION);
+		}
 		if (zf == (rep == WALK_REPNE))
 			return 0;
 	}

@@ -108,6 +108,31 @@ TEST(HostWalker, EndsAtAConditionOnTheTimeStampCounter) {
   EXPECT_EQ(result.end_ip, kCode + 4);
 }
 
+TEST(HostWalker, CountsTheElementWhoseComparisonIsUnknown) {
+  Process process({
+      0x0f, 0x31,                    // 00 rdtsc
+      0x89, 0x07,                    // 02 mov [rdi], eax
+      0xb9, 0x03, 0x00, 0x00, 0x00,  // 04 mov ecx, 3
+      0xf3, 0xa6,                    // 09 repe cmpsb
+  });
+  process.registers.gpr[6] = kData + 64;
+  process.registers.gpr[7] = kData;
+  HostWalker walker;
+  WalkOptions options;
+  const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
+  EXPECT_EQ(result.stop, BRINK_STOP_UNKNOWN_CONDITION);
+  EXPECT_EQ(result.end_ip, kCode + 9);
+  EXPECT_EQ(result.steps, 4u);
+  // The state is that of a walk which was given as many steps.
+  options.max_steps = result.steps;
+  const std::optional<uint64_t> left = walker.Gpr(1), at = walker.Gpr(7);
+  EXPECT_EQ(walker.Walk(process.registers, process.Reader(), options).steps, result.steps);
+  EXPECT_EQ(left, 2u);
+  EXPECT_EQ(at, kData + 1);
+  EXPECT_EQ(walker.Gpr(1), left);
+  EXPECT_EQ(walker.Gpr(7), at);
+}
+
 TEST(HostWalker, SeesItsOwnStores) {
   Process process({
       0x48, 0xc7, 0x07, 0x0a, 0x00, 0x40, 0x00,  // 00 mov qword [rdi], kCode + 0x0a
