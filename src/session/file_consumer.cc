@@ -153,7 +153,10 @@ Status FileConsumer::OnSample(const SampleView& sample) {
   }
   RETURN_IF_ERROR(Put([&](std::span<std::byte> out) { return writer_->encoder(event).Sample(out, fields); }));
   batched_samples_.push_back(head.header.size);
-  CountSample(sample);
+  {
+    MutexLock lock(mutex_);
+    threads_.Sample(sample.head->tgid, sample.head->tid, sample.branches.size());
+  }
   return OkStatus();
 }
 
@@ -193,26 +196,16 @@ Status FileConsumer::OnPerfRecord(const PerfRecordView& view) {
     std::memcpy(&tid, view.record.data() + 12, 4);
     const char* name = reinterpret_cast<const char*>(view.record.data() + 16);
     MutexLock lock(mutex_);
-    if (threads_.size() < kMostThreads) threads_[uint64_t{pid} << 32 | tid].comm.assign(name, strnlen(name, view.record.size() - 16));
+    threads_.Name(pid, tid, std::string_view(name, strnlen(name, view.record.size() - 16)));
   }
   if (header.type == PERF_RECORD_EXIT && view.record.size() >= 24) {
     uint32_t pid, tid;
     std::memcpy(&pid, view.record.data() + 8, 4);
     std::memcpy(&tid, view.record.data() + 16, 4);
-    ForgetUnsampled(uint64_t{pid} << 32 | tid);
+    MutexLock lock(mutex_);
+    threads_.End(pid, tid);
   }
   return OkStatus();
-}
-
-// A thread that ended without a sample needs no line in the report. Its samples may be a little late.
-void FileConsumer::ForgetUnsampled(uint64_t ended) {
-  constexpr size_t kLate = 1024;
-  ended_.push_back(ended);
-  if (ended_.size() <= kLate) return;
-  MutexLock lock(mutex_);
-  auto it = threads_.find(ended_.front());
-  if (it != threads_.end() && it->second.samples == 0) threads_.erase(it);
-  ended_.pop_front();
 }
 
 // The kernel gives no id for a file whose first page is not cached, or that has none: then the file is asked, by the
@@ -308,32 +301,9 @@ Status FileConsumer::Finish() {
   return OkStatus();
 }
 
-void FileConsumer::CountSample(const SampleView& sample) {
+ThreadCounts FileConsumer::counts() const {
   MutexLock lock(mutex_);
-  ++totals_.samples;
-  totals_.branches += sample.branches.size();
-  uint64_t key = uint64_t{sample.head->tgid} << 32 | sample.head->tid;
-  auto it = threads_.find(key);
-  if (it == threads_.end()) {
-    if (threads_.size() >= kMostThreads) {
-      ++totals_.other_samples;
-      return;
-    }
-    it = threads_.try_emplace(key).first;
-  }
-  ++it->second.samples;
-  it->second.branches += sample.branches.size();
-}
-
-FileConsumer::Counts FileConsumer::counts() const {
-  MutexLock lock(mutex_);
-  Counts counts = totals_;
-  for (const auto& [key, cell] : threads_) {
-    if (cell.samples == 0) continue;
-    counts.threads.push_back({static_cast<uint32_t>(key >> 32), static_cast<uint32_t>(key), cell.samples, cell.branches, cell.comm});
-  }
-  std::sort(counts.threads.begin(), counts.threads.end(), [](auto& a, auto& b) { return a.samples != b.samples ? a.samples > b.samples : a.tid < b.tid; });
-  return counts;
+  return threads_.Take();
 }
 
 std::string FileConsumer::path() const {

@@ -3,7 +3,6 @@
 
 #include <linux/perf_event.h>
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "perfdata/writer.h"
 #include "pipeline/consumer.h"
 #include "session/source.h"
+#include "session/thread_tally.h"
 
 namespace brink {
 
@@ -54,19 +54,8 @@ class FileConsumer : public Consumer {
   Status Rotate() override;
   Status Finish() override;
 
-  // Samples by thread and the names of threads: for the report. At most kMostThreads; later ones are summed up in
-  // `others`. Any thread.
-  struct ThreadCount {
-    uint32_t pid = 0, tid = 0;
-    uint64_t samples = 0, branches = 0;
-    std::string comm;
-  };
-  struct Counts {
-    std::vector<ThreadCount> threads;  // most samples first
-    uint64_t other_samples = 0;
-    uint64_t samples = 0, branches = 0;
-  };
-  Counts counts() const;
+  // Any thread.
+  ThreadCounts counts() const;
   // Name of the newest file, bytes in all files, number of files.
   std::string path() const;
   uint64_t bytes() const;
@@ -75,11 +64,7 @@ class FileConsumer : public Consumer {
   bool disk_was_full() const;
 
  private:
-  static constexpr size_t kMostThreads = 16384, kBatch = 512 * 1024;
-  struct ThreadCell {
-    uint64_t samples = 0, branches = 0;
-    std::string comm;
-  };
+  static constexpr size_t kBatch = 512 * 1024;
 
   FileConsumer(FileSpec spec, Callbacks callbacks, OpenSink open_sink);
   Status OpenNext();
@@ -92,8 +77,6 @@ class FileConsumer : public Consumer {
   Status SeparateFirstStack(uint64_t time_ns);
   void WriteBatch();
   void RememberBuildId(std::span<const std::byte> record);
-  void CountSample(const SampleView& sample);
-  void ForgetUnsampled(uint64_t ended);
   void CheckSize();
 
   const FileSpec spec_;
@@ -102,7 +85,6 @@ class FileConsumer : public Consumer {
   std::unique_ptr<perfdata::Writer> writer_;
   std::vector<std::byte> batch_;
   size_t used_ = 0;
-  std::deque<uint64_t> ended_;  // the last threads that ended: pid << 32 | tid
   std::vector<uint32_t> batched_samples_;  // ABI size of each sample in the batch, in order
   Settled settled_;
   absl::flat_hash_map<std::string, perfdata::BuildIdEntry> build_ids_;
@@ -111,8 +93,7 @@ class FileConsumer : public Consumer {
   std::vector<std::byte> kernel_map_;                       // the record that tells where the kernel lies
 
   mutable Mutex mutex_;
-  absl::flat_hash_map<uint64_t, ThreadCell> threads_ ABSL_GUARDED_BY(mutex_);  // pid << 32 | tid
-  Counts totals_ ABSL_GUARDED_BY(mutex_);
+  ThreadTally threads_ ABSL_GUARDED_BY(mutex_);
   std::string path_ ABSL_GUARDED_BY(mutex_);
   uint64_t finished_bytes_ ABSL_GUARDED_BY(mutex_) = 0, current_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t files_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -57,7 +57,7 @@ struct RecordResult {
   Status consumer;                    // first error of the file
   Books books;
   BpfCounters counters = {};
-  FileConsumer::Counts counts;
+  ThreadCounts counts;
   std::string path;
   uint64_t bytes = 0;
   uint32_t files = 0;

@@ -70,16 +70,16 @@ std::string LossHelp(const RecordResult& result) {
 std::string ThreadTable(const RecordResult& result, size_t most) {
   const auto& threads = result.counts.threads;
   if (threads.empty()) return {};
-  std::string text = absl::StrFormat("  threads: %d\n", threads.size());
+  const size_t others = result.counts.other_threads;
+  std::string text = absl::StrFormat("  threads: %d\n", threads.size() + others);
   for (size_t i = 0; i < std::min(most, threads.size()); ++i) {
     const auto& thread = threads[i];
     absl::StrAppendFormat(&text, "  %9s samples  %d/%d %s\n", Grouped(thread.samples), thread.pid, thread.tid, EscapeForTerminal(thread.comm));
   }
-  if (threads.size() > most) {
-    uint64_t rest = result.counts.other_samples;
-    for (size_t i = most; i < threads.size(); ++i) rest += threads[i].samples;
-    absl::StrAppendFormat(&text, "  %9s samples  of %d more threads\n", Grouped(rest), threads.size() - most);
-  }
+  const size_t shown = std::min(most, threads.size());
+  uint64_t rest = result.counts.other_samples;
+  for (size_t i = shown; i < threads.size(); ++i) rest += threads[i].samples;
+  if (rest) absl::StrAppendFormat(&text, "  %9s samples  of %d more threads\n", Grouped(rest), threads.size() - shown + others);
   return text;
 }
 
@@ -155,6 +155,7 @@ std::string ReportJson(const RecordResult& result) {
   for (const auto& thread : result.counts.threads) {
     json["threads"].push_back({{"pid", thread.pid}, {"tid", thread.tid}, {"comm", EscapeForTerminal(thread.comm)}, {"samples", thread.samples}});
   }
+  json["other_threads"] = {{"threads", result.counts.other_threads}, {"samples", result.counts.other_samples}};
   json["source"] = nlohmann::json::object();
   for (const StatLine& line : result.source_stats) json["source"][line.name] = line.value;
   return AsciiJson(json);
