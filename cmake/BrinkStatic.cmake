@@ -4,12 +4,13 @@
 # What is named -lNAME or by a path below the library folder: a folder in front that holds the static forms only.
 set(static ${CMAKE_BINARY_DIR}/static)
 file(MAKE_DIRECTORY ${static})
-foreach(name bpf elf dw z zstd cap lzma bz2 yaml)
+foreach(name bpf elf dw z zstd cap seccomp lzma bz2 yaml)
   find_library(static_${name} lib${name}.a)
   if(static_${name})
     file(CREATE_LINK ${static_${name}} ${static}/lib${name}.a SYMBOLIC)
   endif()
 endforeach()
 add_link_options(-L${static})
-set(BRINK_STATIC_TAIL elf lzma bz2 z zstd)  # what libdw.a and libbpf.a want behind them
+# What libdw.a and libbpf.a want behind them: at the very end, behind what the modules bring along.
+string(APPEND CMAKE_CXX_STANDARD_LIBRARIES " -lelf -llzma -lbz2 -lz -lzstd")
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)

@@ -1,5 +1,3 @@
-#include <cerrno>
-
 #include <sys/ptrace.h>
 
 #include "ptrace/hop_windows.h"
@@ -23,8 +21,7 @@ bool IsOwnTrap(const Thread& thread, TrapKind kind) {
 }
 
 void Resume(Thread& thread, int request, int signal) {
-  auto data = static_cast<unsigned long>(signal);
-  ::ptrace(static_cast<__ptrace_request>(request), thread.tid, nullptr, data);
+  Ask(request, thread.tid, 0, reinterpret_cast<void*>(static_cast<uintptr_t>(signal)));
   thread.stopped = false;
 }
 

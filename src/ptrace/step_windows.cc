@@ -22,7 +22,7 @@ bool Stepper::Arrive(Thread& thread) {
   const decode::CpuRegs before = thread.regs;
   recorder_->Count(kStops);
   ++thread.window.stops;
-  if (!ReadRegs(thread.tid, &thread.regs)) return true;
+  if (!ReadRegs(thread.tid, &thread.regs)) return false;  // where it arrived is not known
   if (!thread.insn) return thread.regs.ip - before.ip <= decode::kMaxInsnBytes;
   const decode::Insn& insn = *thread.insn;
   uint64_t next = before.ip + insn.length;

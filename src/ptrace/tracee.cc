@@ -79,9 +79,15 @@ bool ProcessMemory::Write(uint64_t address, const void* data, size_t size) {
   return ::process_vm_writev(tid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
+bool Ask(int request, pid_t tid, uintptr_t address, void* data) {
+  const auto ask = [&] { return ::ptrace(static_cast<__ptrace_request>(request), tid, address, data) == 0; };
+  return ask() || (errno != ESRCH && ask());
+}
+
 TrapKind ClassifyTrap(pid_t tid) {
   RawSiginfo info = {};
-  if (::ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0 || info.signo != SIGTRAP) return TrapKind::kForeign;
+  if (!Ask(PTRACE_GETSIGINFO, tid, 0, &info)) return TrapKind::kUnexplained;
+  if (info.signo != SIGTRAP) return TrapKind::kForeign;
   switch (info.code) {
     case kTrapPerf:
       if (info.perf_data != kTickCookie) return TrapKind::kForeign;
@@ -94,8 +100,8 @@ TrapKind ClassifyTrap(pid_t tid) {
   }
 }
 
-bool GetSignalMask(pid_t tid, uint64_t* out) { return ::ptrace(PTRACE_GETSIGMASK, tid, sizeof *out, out) == 0; }
-bool SetSignalMask(pid_t tid, uint64_t mask) { return ::ptrace(PTRACE_SETSIGMASK, tid, sizeof mask, &mask) == 0; }
+bool GetSignalMask(pid_t tid, uint64_t* out) { return Ask(PTRACE_GETSIGMASK, tid, sizeof *out, out); }
+bool SetSignalMask(pid_t tid, uint64_t mask) { return Ask(PTRACE_SETSIGMASK, tid, sizeof mask, &mask); }
 
 bool ReadSignalStatus(pid_t tid, SignalStatus* out) {
   char text[4096];

@@ -66,7 +66,11 @@ enum class TrapKind : uint8_t {
 // Cookie by which our clock events are told from the target's own.
 inline constexpr uint64_t kTickCookie = 0x6b6e697262ull;
 
-// Why the thread stands in a SIGTRAP stop.
+// A request to a stopped thread of ours. Asked again where it fails for another reason than the end of the thread: one that is
+// not resumed stands still for ever. False: both failed.
+bool Ask(int request, pid_t tid, uintptr_t address, void* data);
+
+// Why the thread stands in a SIGTRAP stop. kUnexplained where the kernel does not say (a SIGTRAP passed on by mistake kills).
 TrapKind ClassifyTrap(pid_t tid);
 
 bool GetSignalMask(pid_t tid, uint64_t* out);

@@ -15,7 +15,7 @@ constexpr uint64_t kEnableFirst = 1;  // DR7: local enable of DR0, length and ty
 
 bool PokeDebug(pid_t tid, int index, uint64_t value) {
   auto offset = offsetof(struct user, u_debugreg) + static_cast<size_t>(index) * sizeof(uint64_t);
-  return ::ptrace(PTRACE_POKEUSER, tid, offset, value) == 0;
+  return Ask(PTRACE_POKEUSER, tid, offset, reinterpret_cast<void*>(value));
 }
 
 }  // namespace
@@ -33,13 +33,13 @@ void FillView(Regs* regs) {
 }
 
 bool ReadRegs(pid_t tid, Regs* out) {
-  if (::ptrace(PTRACE_GETREGS, tid, nullptr, &out->raw) != 0) return false;
+  if (!Ask(PTRACE_GETREGS, tid, 0, &out->raw)) return false;
   FillView(out);
   return true;
 }
 
 bool WriteRegs(pid_t tid, const struct user_regs_struct& raw) {
-  return ::ptrace(PTRACE_SETREGS, tid, nullptr, &raw) == 0;
+  return Ask(PTRACE_SETREGS, tid, 0, const_cast<struct user_regs_struct*>(&raw));
 }
 
 bool SetBreakpoint(pid_t tid, uint64_t address) { return PokeDebug(tid, 0, address) && PokeDebug(tid, 7, kEnableFirst); }

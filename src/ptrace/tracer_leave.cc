@@ -25,7 +25,7 @@ void Tracer::BeginLeave() {
   leaving_ = true;
   for (auto& [tid, thread] : threads_) {
     // A stopped thread that listens for SIGCONT must be caught again before it can be detached.
-    if (thread->listening) ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    if (thread->listening) Ask(PTRACE_INTERRUPT, tid, 0, nullptr);
   }
 }
 
@@ -62,7 +62,7 @@ void Tracer::Detach(Thread& thread, int signal) {
   if (!thread.machine.To(ThreadState::kDraining) || !thread.machine.To(ThreadState::kDead)) {
     recorder_.Count(kIllegalState);
   }
-  ::ptrace(PTRACE_DETACH, thread.tid, nullptr, static_cast<unsigned long>(signal));
+  Ask(PTRACE_DETACH, thread.tid, 0, reinterpret_cast<void*>(static_cast<uintptr_t>(signal)));
   threads_.erase(thread.tid);
 }
 
@@ -92,7 +92,7 @@ void Tracer::NudgeDirty(uint64_t waited_ms) {
   for (auto& [tid, thread] : threads_) {
     if (!HasBusiness(*thread)) continue;
     if (InSyscall(tid)) recorder_.Count(kInterrupted);
-    ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    Ask(PTRACE_INTERRUPT, tid, 0, nullptr);
   }
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""What runs brink for others: the DaemonSet's rights, each of them needed; the systemd unit.
+"""What runs brink for others: the DaemonSet's container and its rights, each of them needed; the systemd unit.
 
   deploy_test.py SOURCE BUILD"""
+import gzip
+import io
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -142,6 +145,54 @@ class Rights(unittest.TestCase):
         finally:
             os.killpg(other.pid, signal.SIGTERM)
             other.wait(timeout=60)
+
+
+# The container that the manifest describes: the image's layer as a root that cannot be written, the node's processes,
+# tracefs and cgroups to read, a folder for recordings. The capabilities that are dropped come as the second argument.
+CONTAINER = """set -e; root=$1; drop=$2; shift 2
+mount --bind $root $root; mount -t proc proc $root/proc; mount -t sysfs -o ro sysfs $root/sys
+mount -t tracefs -o ro tracefs $root/sys/kernel/tracing; mount --rbind /sys/fs/cgroup $root/sys/fs/cgroup
+mount --bind $root.data $root/var/lib/brink; mount -o remount,bind,ro $root
+exec capsh --chroot=$root --drop=$drop --no-new-privs --shell=/usr/bin/brink -- "$@\""""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("capsh") and shutil.which("unshare"), "needs root, capsh and unshare")
+class Container(unittest.TestCase):
+    def test_the_image_records_the_node(self):
+        why = feature("bpf.perf_event") or feature("kernel.tracefs")
+        if why:
+            self.skipTest(why)
+        folder = tempfile.mkdtemp(prefix="brink-container-")
+        self.addCleanup(shutil.rmtree, folder)
+        done = subprocess.run([os.path.join(SOURCE, "tools/package"), "oci", "--build", BUILD, "--out", folder], capture_output=True, text=True, check=True)
+        with tarfile.open(done.stdout.split()[-1]) as archive:
+            blobs = {m.name: archive.extractfile(m).read() for m in archive if m.isreg()}
+        blob = lambda described: blobs["blobs/" + described["digest"].replace(":", "/")]  # noqa: E731
+        layer = gzip.decompress(blob(json.loads(blob(json.loads(blobs["index.json"])["manifests"][0]))["layers"][0]))
+        root = os.path.join(folder, "root")
+        os.mkdir(root + ".data")
+        with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+            archive.extractall(root)
+        capabilities, args = manifest()
+        drop = [name for name in capability_names() if name[4:].upper() not in capabilities]
+        words = ["unshare", "-m", "--uts", "--ipc", "--propagation", "private", "sh", "-c", CONTAINER, "sh", root, ",".join(drop), *args, "--duration", "300ms"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        recordings = os.listdir(root + ".data")
+        self.assertEqual(len(recordings), 1, recordings)
+        report = subprocess.run([BRINK, "script", "-i", os.path.join(root + ".data", recordings[0]), "-F", "comm,pid,time,ip"], capture_output=True, text=True, check=False)
+        self.assertEqual(report.returncode, 0, report.stderr)
+
+
+def capability_names():
+    """cap_chown ... as this kernel knows them."""
+    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+        last = int(file.read())
+    names = []
+    for number in range(last + 1):
+        text = subprocess.run(["capsh", f"--explain={number}"], capture_output=True, text=True, check=True).stdout
+        names.append(re.search(r"cap_\w+", text).group(0))
+    return names
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze")

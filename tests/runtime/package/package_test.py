@@ -44,7 +44,7 @@ class Packages(unittest.TestCase):
         listing = run("dpkg-deb", "--contents", self.deb)
         paths = {line.split()[5].lstrip(".") for line in listing.splitlines()}
         for path in ("/usr/bin/brink", "/usr/share/doc/brink/copyright", "/usr/share/doc/brink/README.md", "/usr/share/doc/brink/examples/daemonset.yaml",
-                     "/usr/share/doc/brink/docs/pipeline.md"):
+                     "/usr/share/doc/brink/docs/pipeline.md", "/usr/lib/systemd/system/brink-agent.service"):
             self.assertIn(path, paths)
         if shutil.which("scdoc"):
             commands = run(os.path.join(BUILD, "brink"), "--version").rpartition("commands: ")[2].split()
@@ -108,7 +108,6 @@ class Packages(unittest.TestCase):
     def test_sbom_names_every_library(self):
         with open(self.make("sbom", "sbom"), encoding="utf-8") as file:
             document = json.load(file)
-        self.assertEqual(document["spdxVersion"], "SPDX-2.3")
         names = {package["name"] for package in document["packages"]}
         self.assertLessEqual({"brink", "libc6", "libbpf1", "libdw1", "libelf1", "libzydis4.0", "libzstd1", "nlohmann-json3-dev"}, names)
         ids = {package["SPDXID"] for package in document["packages"]}
@@ -119,6 +118,22 @@ class Packages(unittest.TestCase):
         build_id = re.search(r"^build-id: (\w+)$", run(os.path.join(BUILD, "brink"), "--version"), re.M).group(1)
         self.assertIn(build_id, run("readelf", "-n", os.path.join(BUILD, "brink")))
         self.assertIn(build_id, document["packages"][0]["sourceInfo"])
+
+    def test_the_sbom_fits_its_schema(self):
+        try:
+            import jsonschema
+        except ImportError as missing:
+            self.skipTest(f"needs {missing.name} (python3-jsonschema)")
+        with open(self.make("sbom", "sbom"), encoding="utf-8") as file:
+            text = file.read()
+        with open(os.path.join(SOURCE, "tests/runtime/package/spdx.schema.json"), encoding="utf-8") as file:
+            checker = jsonschema.Draft202012Validator(json.load(file))
+        self.assertEqual([error.message for error in checker.iter_errors(json.loads(text))], [])
+        # It would not pass with a mistake in it.
+        for right, wrong in (('"SPDX-2.3"', '"SPDX-2"'), ('"SPDXRef-brink"', '"SPDXRef-brink_1"'), ('"PACKAGE-MANAGER"', '"PACKAGE_MANAGER"'), ('"DESCRIBES"', '"DESCRIBE"'),
+                             ('Z",', '",'), ('"Tool: ', '"'), ('"SHA256"', '"sha256"'), ('"downloadLocation"', '"downloadlocation"')):
+            self.assertIn(right, text)
+            self.assertNotEqual(list(checker.iter_errors(json.loads(text.replace(right, wrong, 1)))), [], wrong)
 
     def test_the_image_is_whole_and_runs(self):
         with tarfile.open(self.make("oci", "oci")) as archive:
@@ -193,7 +208,19 @@ class Packages(unittest.TestCase):
         program = os.path.join(self.folder, "unpacked", top, "bin/brink")
         foreign = [line for line in run("ldd", program).splitlines() if not re.search(r"vdso|ld-linux|/lib(c|m)\.so|" + re.escape(self.folder), line)]
         self.assertEqual(foreign, [])
+        self.assertEqual(os.listdir(os.path.join(self.folder, "unpacked", top, "lib/brink")), ["libZydis.so.4.0"])
         self.assertIn("brink ", run(program, "--version"))
+        if not shutil.which("debootstrap") or os.geteuid() != 0:
+            self.skipTest("another distribution needs debootstrap and root")
+        root = os.path.join(self.folder, "other")
+        run("debootstrap", "--variant=minbase", "trixie", root)
+        shutil.move(os.path.join(self.folder, "unpacked", top), os.path.join(root, "opt/brink"))
+        # With the kernel's file systems, in a mount namespace that ends with it.
+        script = f"""set -e; mount -t proc proc {root}/proc; mount --rbind /sys {root}/sys; mount --rbind /dev {root}/dev
+            exec chroot {root} sh -ec '/opt/brink/bin/brink record -q -F 997 -o /x.data -- sh -c "i=0; while [ \\$i -lt 200000 ]; do i=\\$((i+1)); done"
+                                       /opt/brink/bin/brink report -i /x.data -n 5'"""
+        report = run("unshare", "-m", "--propagation", "private", "sh", "-c", script)
+        self.assertRegex(report, r"(?m)^ *\d+\.\d+% .* dash$")
 
     @unittest.skipUnless(LONG and shutil.which("debootstrap"), "needs BRINK_LONG=1 and debootstrap")
     @ROOT_ONLY
