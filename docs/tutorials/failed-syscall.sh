@@ -40,6 +40,19 @@ gcc -g -O1 -fno-omit-frame-pointer reader.c -o reader
 grep -q '/etc/reader/settings.conf' failed.txt
 grep -q ENOENT failed.txt
 
+# What the program made of it: without branch hardware, brink walks on from the end of the call and shows the branches that
+# follow. The last conditional one in read_settings is the program's own decision, with its line. (With branch hardware the
+# same capture shows the branches that led to the error.)
+"$brink" snap --source walk --on syscall:openat --if 'ret < 0' -- ./reader | tee followed.txt
+grep -A3 'read_settings (reader)' followed.txt | grep -q 'cond .*reader.c'
+
+# Which function of the kernel said no, innermost first: where the kernel lets its functions be traced.
+if "$brink" snap --errno-path openat --count 1 -- ./reader > decided.txt 2> refused.txt; then
+  cat decided.txt
+else
+  echo "not on this kernel: $(head -1 refused.txt)"
+fi
+
 # The same as one JSON object a capture, for scripts (docs/schema/snap.json).
 "$brink" snap -q --json --on syscall:openat --if 'ret < 0' -- ./reader > failed.json
 echo "captures as text and JSON: $folder/failed.txt, failed.json"

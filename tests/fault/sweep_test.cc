@@ -98,7 +98,7 @@ class Sweep {
  private:
   static bool InShort(const Scenario& scenario, const Way& way) {
     if (scenario.name == "record walk") return true;
-    return !way.always && (way.kind == kThread || way.kind == kPerf || way.kind == kBpf || way.kind == kKill);
+    return !way.always && (way.kind == kThread || way.kind == kPerf || way.kind == kBpf || way.kind == kKill || way.kind == kPtrace);
   }
   void One(const Scenario& scenario, const Way& way, uint64_t nth) {
     const Fault fault = {.kind = way.kind, .nth = nth, .error = way.error, .always = way.always};

@@ -50,13 +50,16 @@ class Packages(unittest.TestCase):
             commands = run(os.path.join(BUILD, "brink"), "--version").rpartition("commands: ")[2].split()
             self.assertGreater(len(commands), 10)
             for command in commands:
-                self.assertIn(f"/usr/share/man/man1/brink-{command}.1", paths)
-            for path in ("/usr/share/man/man1/brink.1", "/usr/share/bash-completion/completions/brink", "/usr/share/zsh/site-functions/_brink",
+                self.assertIn(f"/usr/share/man/man1/brink-{command}.1.gz", paths)
+            for path in ("/usr/share/man/man1/brink.1.gz", "/usr/share/bash-completion/completions/brink", "/usr/share/zsh/site-functions/_brink",
                          "/usr/share/fish/vendor_completions.d/brink.fish"):
                 self.assertIn(path, paths)
         owners = {line.split()[1] for line in listing.splitlines()}
         self.assertEqual(owners, {"root/root"})
+        with open(os.path.join(SOURCE, "packaging/changelog"), encoding="utf-8") as file:
+            version = re.match(r"brink \((\S+)\)", file.readline()).group(1)
         control = run("dpkg-deb", "--field", self.deb)
+        self.assertIn(f"\nVersion: {version}\n", control)
         for package in ("libc6", "libbpf1", "libdw1", "libzydis4.0"):
             self.assertRegex(control, rf"(?m)^Depends:.*\b{re.escape(package)}\b")
 
@@ -65,6 +68,10 @@ class Packages(unittest.TestCase):
             first = first or self.make(form, "one")
             with open(first, "rb") as one, open(self.make(form, "two"), "rb") as two:
                 self.assertEqual(hashlib.sha256(one.read()).digest(), hashlib.sha256(two.read()).digest(), form)
+
+    @unittest.skipUnless(shutil.which("lintian"), "needs lintian")
+    def test_lintian_finds_no_error(self):
+        run("lintian", "--allow-root", "--fail-on", "error", self.deb)
 
     @ROOT_ONLY
     def test_install_upgrade_and_purge_leave_nothing(self):
