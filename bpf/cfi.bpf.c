@@ -3,7 +3,7 @@
  * The check points of brink cfi run that any kernel offers: entries and exits of chosen system calls, fatal signals,
  * threads that are preempted, periodic samples.
  */
-#include "cfi/check.h"
+#include "cfi/signals.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -30,6 +30,11 @@ brink_always_inline void cfi_at_call(__u32 point, __u64 nr, __u64 ret)
 	how = cfi_config.call[nr];
 	if (!(how & side))
 		return;
+	if (how & BRINK_CFI_SIGRETURN) {
+		if (cfi_wants((struct task_struct *)bpf_get_current_task_btf()))
+			cfi_check_sigreturn(nr);
+		return;
+	}
 	turns = cfi_turns_here();
 	tid = cfi_tid();
 	if (!turns || (!(how & BRINK_CFI_FIRST) && cfi_turn_skips(turns, tid)))
@@ -93,12 +98,16 @@ int cfi_signal(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	__u32 number = ctx->args[0];
+	__u64 handler = 0;
 	struct {
 		__s32 number, error, code, pad;
 		__u64 address;
 	} info = {};
 	struct cfi_slot *slot;
 
+	/* Its action, of which the handler is the first word: 0 default, 1 ignored. */
+	if (!bpf_probe_read_kernel(&handler, sizeof(handler), (const void *)ctx->args[2]) && handler > 1)
+		cfi_handlers_enter(task);
 	/* ILL, TRAP, BUS, SEGV, SYS */
 	if (number != 4 && number != 5 && number != 7 && number != 11 && number != 31)
 		return 0;
@@ -136,6 +145,15 @@ int cfi_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (bpf_probe_read_kernel(&begun.ip, sizeof(begun.ip), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_IP))
 		return 0;
 	bpf_map_update_elem(&cfi_begun_at, &tgid, &begun, BPF_ANY);
+	cfi_handlers_begin(task);
+	return 0;
+}
+
+/* parent, child */
+SEC("tp_btf/sched_process_fork")
+int cfi_fork(unsigned long long *ctx)
+{
+	cfi_handlers_fork((const struct task_struct *)ctx[0], (const struct task_struct *)ctx[1]);
 	return 0;
 }
 

@@ -26,9 +26,14 @@ struct task_struct___exec {
  */
 brink_always_inline int cfi_refuses(__u32 nr, __u32 how)
 {
+	__u32 refused;
+
 	if (!cfi_wants((struct task_struct *)bpf_get_current_task_btf()))
 		return 0;
-	return cfi_check(BRINK_CFI_LSM, nr, how | BRINK_CFI_FIRST, 0) ? -CFI_EPERM : 0;
+	refused = cfi_check(BRINK_CFI_LSM, nr, how | BRINK_CFI_FIRST, 0);
+	/* The compiler knows that this is 0 or 1 and would take its negative; the verifier does not, and wants -1 or 0. */
+	brink_barrier_var(refused);
+	return refused ? -CFI_EPERM : 0;
 }
 
 /* vma, requested protection, protection */

@@ -28,7 +28,17 @@
 #define CFI_SIGKILL 9
 #define CFI_SIGSTOP 19
 
+struct uprobes_state___cfi {
+	void *xol_area;
+} __attribute__((preserve_access_index));
+
+struct mm_struct___cfi {
+	struct uprobes_state___cfi uprobes_state;
+} __attribute__((preserve_access_index));
+
 struct task_struct___cfi {
+	unsigned int ptrace;
+	struct mm_struct___cfi *mm;
 	unsigned long sas_ss_sp;
 	unsigned long sas_ss_size;
 } __attribute__((preserve_access_index));
@@ -115,6 +125,16 @@ brink_always_inline int cfi_spared(const struct brink_sample *s, const struct br
 	return 0;
 }
 
+/* Whether others move this process's returns: a debugger, or uprobes, which have a page of their own in it. */
+brink_always_inline int cfi_probed(void)
+{
+	const struct task_struct___cfi *task = (const void *)bpf_get_current_task_btf();
+
+	if (BPF_CORE_READ(task, ptrace))
+		return 1;
+	return bpf_core_field_exists(struct mm_struct___cfi, uprobes_state) && BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+}
+
 /* At most so many in each minute of the clock. Two CPUs may both begin the minute: one more each. */
 brink_always_inline int cfi_within_limit(__u64 now)
 {
@@ -138,8 +158,13 @@ brink_always_inline int cfi_act(struct cfi_slot *slot)
 		did |= BRINK_CFI_DID_STOP;
 	if (point == BRINK_CFI_LSM && (verdict & cfi_config.deny))
 		did |= BRINK_CFI_DID_DENY;
-	if (!did)
+	if (!did || slot->unsure)
 		return 0;
+	if (!(verdict & BRINK_CFI_P8) && cfi_probed()) {
+		slot->cfi.action = did | BRINK_CFI_DID_PROBED;
+		cfi_count_add(BRINK_CFI_CNT_HELD_BACK, 1);
+		return 0;
+	}
 	if (cfi_spared(&slot->sample, &slot->cfi)) {
 		slot->cfi.action = did | BRINK_CFI_DID_SPARE;
 		cfi_count_add(BRINK_CFI_CNT_HELD_BACK, 1);
@@ -197,6 +222,7 @@ brink_always_inline int cfi_fill(struct cfi_slot *slot, struct task_struct *task
 	cfi->signal = cfi->signal_code = 0;
 	cfi->judge_ns = 0;
 	bpf_get_current_comm(cfi->comm, sizeof(cfi->comm));
+	slot->unsure = 0;
 	cfi->code_len = 0;
 	cfi->stack_words = 0;
 	if (!bpf_probe_read_user(cfi->stack, sizeof(cfi->stack), (const void *)cfi->regs[CFI_REG_SP]))
@@ -345,6 +371,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 		return 0;
 	if (!cfi_fill(slot, task, point, nr, ret))
 		goto out;
+	slot->unsure = (how & BRINK_CFI_WRITES) && point == BRINK_CFI_ENTER && !past;
 	walk_prepare(w, now);
 	cfi_take_regs(w, slot, how);
 	for (__u32 i = 1; i < 16; i++)

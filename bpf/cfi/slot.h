@@ -17,6 +17,7 @@ struct cfi_slot {
 	__u64 begins;	/* where the program was entered that the thread has just executed; 0: not just */
 	__u32 marked;	/* the kernel has led it somewhere at `mark` open calls, and those are open still */
 	__u32 mark;
+	__u32 unsure;	/* the call may write over what the walk has read: nothing is done, its end tells */
 	struct brink_cfi cfi;
 	__u64 call[BRINK_CFI_DEPTH];
 	/* The record: head, entries, then a copy of `cfi`. */

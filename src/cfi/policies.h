@@ -93,6 +93,7 @@ struct CheckPoint {
   uint32_t call = ~0u;         // its number
   bool sensitive = false;
   bool not_code = false;       // the kernel says that the newest record's target is not executable
+  bool no_signal = false;      // the call is rt_sigreturn, and the thread is in no signal's handler
   const Baseline* baseline = nullptr;
   uint64_t end = 0;                // where a walk ended at code that was new to it or had changed
   std::span<const uint8_t> code;   // what is there now

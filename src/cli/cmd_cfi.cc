@@ -161,6 +161,8 @@ class CfiCommand : public Command {
     request.baseline = baseline_;
     request.policies = policies_;
     request.metrics = metrics_;
+    request.snapshots = snapshots_;
+    request.jit_allowed = options_.jit_allowed;
     request.least = least_;
     request.act = act_;
     request.every = every_;
@@ -182,6 +184,7 @@ class CfiCommand : public Command {
       for (const std::string& note : notes) std::fprintf(stderr, "brink cfi: %s\n", EscapeForTerminal(note).c_str());
       std::fprintf(stderr, "brink cfi: watching, Ctrl-C ends\n");
     };
+    if (!quiet_) request.say = [](const std::string& line) { std::fprintf(stderr, "brink cfi: %s\n", line.c_str()); };
     auto report = cfi::RunMonitor(std::move(request));
     if (!report.ok()) return report.status();
     return Say(*report);
@@ -219,7 +222,7 @@ class CfiCommand : public Command {
   std::optional<cfi::Severity> fail_on_;
   bool json_ = false;
   std::string file_;
-  std::string pids_, set_, kill_, stop_, deny_, runtime_root_, output_, baseline_, metrics_, report_;
+  std::string pids_, set_, kill_, stop_, deny_, runtime_root_, output_, baseline_, metrics_, report_, snapshots_;
   std::vector<std::string> cgroups_, containers_, pods_, calls_, spared_, policies_, sinks_, warm_;
   uint64_t uid_ = UINT64_MAX, depth_ = 32, budget_ns_ = 0, share_ = 0, per_minute_ = 10, duration_ns_ = 0, sample_ = 0;
   cfi::History history_ = cfi::History::kAuto;
@@ -281,6 +284,7 @@ class CfiCommand : public Command {
                   {.letter = 0, .name = "stop", .value = Value::kRequired, .meta = "RULES", .group = "Actions (run)", .help = "stop it", .set = StoreString(&stop_)},
                   {.letter = 0, .name = "deny", .value = Value::kRequired, .meta = "RULES", .group = "Actions (run)", .help = "refuse the exec or the protection change (where the kernel has BPF LSM)", .set = StoreString(&deny_)},
                   {.letter = 0, .name = "act", .group = "Actions (run)", .help = "really do it: without this every action, those of policy files too, is a dry run that counts", .set = StoreFlag(&act_)},
+                  {.letter = 0, .name = "snapshots", .value = Value::kRequired, .meta = "DIR", .group = "Actions (run)", .help = "where policy files' snapshots go: registers, stack, mappings and branches of a process, one file each", .set = StoreString(&snapshots_)},
                   {.letter = 0, .name = "actions-per-minute", .value = Value::kRequired, .meta = "N", .group = "Actions (run)", .help = "most actions in a minute; default 10", .set = StoreUint(&per_minute_, 0, 1'000'000)},
                   {.letter = 0, .name = "spare", .value = Value::kRequired, .meta = "COMM", .group = "Actions (run)", .help = "never act against programs of this name; init, brink, containerd and dockerd are always spared", .set = AppendString(&spared_)},
                   {.letter = 0, .name = "min-severity", .value = Value::kRequired, .meta = "S", .help = "show info, low, medium (the default) or high and above",

@@ -52,8 +52,8 @@ Did ActionOf(const Alarm& alarm) {
     std::string taken = did & BRINK_CFI_DID_DENY ? "deny" : "";
     if (did & BRINK_CFI_DID_KILL) taken += taken.empty() ? "kill" : "+kill";
     if (did & BRINK_CFI_DID_STOP) taken += taken.empty() ? "stop" : "+stop";
-    const bool held = did & (BRINK_CFI_DID_DRY | BRINK_CFI_DID_LIMIT | BRINK_CFI_DID_SPARE);
-    return {taken, did & BRINK_CFI_DID_DRY ? "dry run" : did & BRINK_CFI_DID_LIMIT ? "limit of the minute" : did & BRINK_CFI_DID_SPARE ? "spared" : held ? "" : "done in the kernel"};
+    const char* result = did & BRINK_CFI_DID_DRY ? "dry run" : did & BRINK_CFI_DID_LIMIT ? "limit of the minute" : did & BRINK_CFI_DID_SPARE ? "spared" : did & BRINK_CFI_DID_PROBED ? "held back: a debugger or uprobes move its returns" : "done in the kernel";
+    return {taken, result};
   }
   return alarm.action.empty() ? Did{"alert", "told"} : Did{alarm.action, alarm.action_result};
 }

@@ -1,5 +1,7 @@
 #include "monitor/calls.h"
 
+#include <array>
+
 #include "base/strings.h"
 #include "snap/syscalls.h"
 
@@ -24,6 +26,7 @@ constexpr Row kSensitive[] = {
     {"unshare setns chroot mount umount2 pivot_root", kEnter},
     {"chmod fchmod fchmodat chown fchown fchownat lchown", kEnter},
     {"dup2 dup3 kill io_uring_setup io_uring_enter", kEnter},
+    {"rt_sigreturn", kEnter | BRINK_CFI_SIGRETURN},
 };
 // What brings input in, and what a thread sleeps in.
 constexpr Row kInput[] = {
@@ -31,6 +34,20 @@ constexpr Row kInput[] = {
     {"poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2", BRINK_CFI_AT_EXIT},
     {"futex nanosleep clock_nanosleep wait4 waitid rt_sigtimedwait msgrcv semop semtimedop io_getevents", BRINK_CFI_AT_EXIT},
 };
+
+// Calls that write user memory, where a walk from the entry may read what they are about to write over.
+constexpr const char* kWriting =
+    "read pread64 readv preadv preadv2 recvfrom recvmsg recvmmsg accept accept4 getsockname getpeername getsockopt poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2 wait4 waitid rt_sigtimedwait msgrcv io_getevents "
+    "io_uring_setup io_uring_enter ptrace bpf perf_event_open process_vm_readv pipe pipe2 socketpair getrandom getcwd readlink readlinkat stat fstat lstat newfstatat statx getdents64 nanosleep clock_nanosleep clock_gettime "
+    "gettimeofday sigaltstack rt_sigaction rt_sigprocmask prctl arch_prctl ioctl fcntl sysinfo uname times getrusage";
+
+// What such an entry says is confirmed at the call's end, or it is not.
+void ConfirmAtExit(brink_cfi_config* config) {
+  for (std::string_view name : Split(kWriting, ' ')) {
+    auto number = snap::SyscallByName(name);
+    if (number && *number < BRINK_CFI_CALLS && (config->call[*number] & BRINK_CFI_AT_ENTER)) config->call[*number] |= BRINK_CFI_WRITES | BRINK_CFI_AT_EXIT;
+  }
+}
 
 void AddRows(std::span<const Row> rows, brink_cfi_config* config) {
   for (const Row& row : rows) {
@@ -77,7 +94,7 @@ Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_c
         for (const std::string& other : NearestNames(name, snap::SyscallNames())) near += (near.empty() ? "; nearest: " : ", ") + other;
         return InvalidArgument("--calls: no system call '" + EscapeForTerminal(name) + "'" + near);
       }
-      if (name == "rt_sigreturn" || name == "exit" || name == "exit_group" || name == "clone" || name == "clone3" || name == "vfork" || name == "fork") {
+      if (!away && (name == "rt_sigreturn" || name == "exit" || name == "exit_group" || name == "clone" || name == "clone3" || name == "vfork" || name == "fork")) {
         return InvalidArgument("--calls: " + std::string(name) + " is not walked across: the thread does not come back there");
       }
       uint8_t& how = config->call[*number];
@@ -88,7 +105,28 @@ Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_c
       else return InvalidArgument("--calls: '" + EscapeForTerminal(word) + "': say NAME, NAME:exit, NAME:both or -NAME");
     }
   }
+  ConfirmAtExit(config);
   return OkStatus();
+}
+
+bool IsSensitive(uint32_t nr) {
+  static const brink_cfi_config* const kSet = [] {
+    auto* set = new brink_cfi_config{};
+    AddRows(kSensitive, set);
+    return set;
+  }();
+  return nr < BRINK_CFI_CALLS && kSet->call[nr];
+}
+
+bool WritesMemory(uint32_t nr) {
+  static const auto* const kNumbers = [] {
+    auto* numbers = new std::array<bool, BRINK_CFI_CALLS>{};
+    for (std::string_view name : Split(kWriting, ' ')) {
+      if (auto number = snap::SyscallByName(name); number && *number < BRINK_CFI_CALLS) (*numbers)[*number] = true;
+    }
+    return numbers;
+  }();
+  return nr < BRINK_CFI_CALLS && (*kNumbers)[nr];
 }
 
 }  // namespace brink::cfi

@@ -1,6 +1,7 @@
 // Which system calls are check points: the named sets, and single calls added to or taken from them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,11 @@ StatusOr<CallSet> ParseCallSet(std::string_view text);
 // `changes`: NAME adds a call (at its entry), NAME:exit at its exit, NAME:both at both, -NAME takes it away. Fills
 // config->call. INVALID_ARGUMENT names what is no system call.
 Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_cfi_config* config);
+
+// Whether the call writes user memory: what a walk ahead from its entry has read there may not stay.
+bool WritesMemory(uint32_t nr);
+// Whether a call is of the set `sensitive`.
+bool IsSensitive(uint32_t nr);
 
 // Names of a set, for --help and docs.
 std::vector<std::string> CallNames(CallSet set);

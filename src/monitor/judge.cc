@@ -3,6 +3,7 @@
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <algorithm>
@@ -32,6 +33,26 @@ bool IsJitFile(std::string_view path) {
     if (name.starts_with(prefix)) return true;
   }
   return false;
+}
+
+// Whether a policy file's set of check points leaves a window out.
+bool IsLeftOut(const brink_cfi& context, CallSet judged) {
+  if (judged == CallSet::kAll) return false;
+  if (judged == CallSet::kNone || context.point == BRINK_CFI_SWITCH || context.point == BRINK_CFI_SAMPLE) return true;
+  return context.point == BRINK_CFI_EXIT && !IsSensitive(context.syscall);
+}
+
+// At the entry of a call that writes memory: the walk has read what may be written over. The window of the call's end,
+// which is chosen with it, says the same again if it is so.
+void LeaveToTheEnd(Result* result) {
+  result->severity = Severity::kInfo;
+  for (Violation& v : result->violations) {
+    if (v.policy <= Policy::kBoundary || v.policy == Policy::kMemory) {
+      if (v.severity > Severity::kLow) v.reason += " (the call may write over what says so: its end will tell)";
+      v.severity = std::min(v.severity, Severity::kLow);
+    }
+    result->severity = std::max(result->severity, v.severity);
+  }
 }
 
 std::string SideName(const EventSide& side) {
@@ -144,32 +165,36 @@ void Judge::Observe(std::span<const std::byte> record) {
   }
 }
 
-// A process makes code of its own where its program, a library of it or a map of it says so.
-bool Judge::IsJit(const brink_sample& head, const PolicyFile& policy) {
+// A process makes code of its own where a library of it or a map of it says so. `was`: what it has been, if it has gone.
+bool Judge::MakesCode(int32_t pid, bool was) const {
+  struct stat info;
+  const std::string name = std::to_string(pid);
+  if (stat(("/proc/" + name + "/root/tmp/perf-" + name + ".map").c_str(), &info) == 0) return true;
+  auto maps = ReadMaps(pid);
+  if (!maps.ok()) return was;
+  return std::any_of(maps->begin(), maps->end(), [](const Mapping& m) { return m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT")); });
+}
+
+const Judge::Process& Judge::Know(const brink_sample& head, const std::shared_ptr<const PolicyFile>& policy) {
   const auto pid = static_cast<int32_t>(head.tgid);
   const uint64_t start_ns = head.task_start_ns;
   if (processes_.size() > kMostThreads) processes_.clear();
-  const uint64_t generation = map_.spaces().Generation(pid);
-  if (const Process& known = processes_[pid]; known.jit_known && known.start_ns == start_ns && known.generation == generation) return known.jit;
-  const ProcessFacts facts = FactsOf(pid, start_ns);
-  Process& process = processes_[pid];
-  const bool was = process.jit && process.start_ns == start_ns;
-  process.start_ns = start_ns;
-  process.jit_known = true;
-  process.jit = false;
-  process.generation = generation;
-  if (!options_.hierarchy.v2()) (void)ContainerOf(head);
-  struct stat info;
-  const std::string proc = "/proc/" + std::to_string(pid);
-  if (stat((proc + "/root/tmp/perf-" + std::to_string(pid) + ".map").c_str(), &info) == 0) process.jit = true;
-  if (auto maps = ReadMaps(pid); maps.ok()) {
-    for (const Mapping& m : *maps) process.jit |= m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT"));
-  } else {
-    process.jit |= was;  // it has gone: what it was it was
+  if (known_by_ != policy) {
+    known_by_ = policy;
+    for (auto& entry : processes_) entry.second.known = false;
   }
-  PolicyView view = policy.For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = "", .pod = "", .uid = facts.uid});
-  if (view.jit) process.jit = *view.jit;
-  return process.jit;
+  const uint64_t generation = map_.spaces().Generation(pid);
+  if (const Process& known = processes_[pid]; known.known && known.start_ns == start_ns && known.generation == generation) return known;
+  const ProcessFacts facts = FactsOf(pid, start_ns);
+  const ContainerFacts container = ContainerOf(head);
+  const PolicyView view = policy->For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = container.name, .pod = container.pod_name, .uid = facts.uid});
+  Process& process = processes_[pid];
+  process.jit = view.jit ? *view.jit : options_.jit_allowed || MakesCode(pid, process.jit && process.start_ns == start_ns);
+  process.judged = view.check.value_or(CallSet::kAll);
+  process.start_ns = start_ns;
+  process.known = true;
+  process.generation = generation;
+  return process;
 }
 
 StackPlace Judge::PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns) {
@@ -201,7 +226,13 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   if (!context) return OkStatus();
   const auto pid = static_cast<int32_t>(sample->head->tgid), tid = static_cast<int32_t>(sample->head->tid);
   const auto policy = policy_();
-  map_.Enter(pid, IsJit(*sample->head, *policy), side_band_lost_ > 0);
+  const Process& process = Know(*sample->head, policy);
+  if (IsLeftOut(*context, process.judged)) {
+    MutexLock lock(mutex_);
+    ++counts_.left_out;
+    return OkStatus();
+  }
+  map_.Enter(pid, process.jit, side_band_lost_ > 0);
   const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
   const bool call = entering || context->point == BRINK_CFI_EXIT;
   if (context->sp_kind & BRINK_CFI_TO_MADE) map_.MakesCode(context->args[0], context->args[1]);
@@ -211,6 +242,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   window.point->call = context->syscall;
   window.point->sensitive = entering;
   window.point->not_code = context->verdict & BRINK_CFI_P8;
+  window.point->no_signal = context->point == BRINK_CFI_ENTER && context->syscall == SYS_rt_sigreturn;
   window.point->baseline = options_.baseline;
   if (context->code_len <= sizeof context->code) {
     window.point->end = sample->head->end_ip;
@@ -234,6 +266,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
     window.point->stack = StackPlace::kUnknown;
   }
   Check(window, map_, &totals_);
+  if (window.future && context->point == BRINK_CFI_ENTER && WritesMemory(context->syscall)) LeaveToTheEnd(&totals_);
   if (totals_.violations.empty() || totals_.severity < Severity::kLow) {
     if (window.point->stack == StackPlace::kStrange || window.point->stack == StackPlace::kData) VisitStack(*context, tid);
   }
@@ -261,7 +294,7 @@ Status Judge::Raise(const Window& window, const SampleView& sample, const brink_
     alarm.context = context;
     alarm.branches.assign(window.records.begin(), window.records.end());
     Describe(sample, &alarm);
-    PolicyView view = policy.For({.exe = alarm.process.exe, .comm = alarm.comm, .container = alarm.container.name, .pod = alarm.container.pod_name, .uid = alarm.process.uid});
+    PolicyView view = policy.For({.exe = alarm.process.exe, .comm = alarm.comm, .container = alarm.container.name, .pod = alarm.container.pod_name, .uid = alarm.context.uid});
     std::erase_if(alarm.violations, [&](const Violation& v) { return view.rules[static_cast<size_t>(v.policy)].off; });
     if (alarm.violations.empty()) continue;
     for (Violation& v : alarm.violations) {

@@ -19,6 +19,7 @@
 #include "cfi/process_map.h"
 #include "container/resolver.h"
 #include "monitor/alarm.h"
+#include "monitor/calls.h"
 #include "monitor/policy.h"
 #include "pipeline/consumer.h"
 
@@ -27,6 +28,7 @@ namespace brink::cfi {
 // Counts of a run, for reports and metrics.
 struct JudgeCounts {
   Result totals;  // by policy; violations of the last window only
+  uint64_t left_out = 0;  // windows of processes that a policy file wants judged elsewhere only, or not at all
   uint64_t windows = 0, empty = 0, alarms[4] = {}, suppressed = 0, learned_edges = 0, lost = 0;
   uint64_t busy_ns = 0;  // CPU time of the judging thread
   std::map<std::string, uint64_t> missing;  // files without facts
@@ -41,6 +43,7 @@ class Judge : public Consumer {
     const Baseline* baseline = nullptr;
     Baseline* learn = nullptr;
     uint32_t depth = 32;
+    bool jit_allowed = false;  // anonymous code is legal
     std::function<void(const std::string& path)> on_file;  // a file was mapped for the first time in this run
   };
   // `policy` is asked anew for each window, so it may be exchanged while running. `alarm` gets every alarm.
@@ -63,7 +66,8 @@ class Judge : public Consumer {
   };
   struct Process {
     uint64_t start_ns = 0;
-    bool jit_known = false, jit = false;
+    bool known = false, jit = false;  // by the policy in force
+    CallSet judged = CallSet::kAll;   // which of its windows are
     uint64_t generation = 0;
     ProcessFacts facts;   // as long as they could be read
     std::string comm;     // of that time: another name is another image
@@ -80,7 +84,9 @@ class Judge : public Consumer {
   void FollowImage(std::span<const std::byte> record);
   // What /proc says; of a process that has gone, what it said before, and at least the file that it had executed.
   ProcessFacts FactsOf(int32_t pid, uint64_t start_ns);
-  bool IsJit(const brink_sample& head, const PolicyFile& policy);
+  // The process with what the policy says of it.
+  const Process& Know(const brink_sample& head, const std::shared_ptr<const PolicyFile>& policy);
+  bool MakesCode(int32_t pid, bool was) const;
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);
   void VisitStack(const brink_cfi& context, int32_t tid);
   Status Raise(const Window& window, const SampleView& sample, const brink_cfi& context, const PolicyFile& policy);
@@ -99,6 +105,7 @@ class Judge : public Consumer {
   absl::flat_hash_map<int32_t, Thread> threads_;
   absl::flat_hash_map<int32_t, std::string> images_;  // by pid: the executed file; "" exec'd, not mapped yet
   uint64_t side_band_lost_ = 0;
+  std::shared_ptr<const PolicyFile> known_by_;  // processes_ is known by this one
   Result totals_;
   mutable Mutex mutex_;
   JudgeCounts counts_ ABSL_GUARDED_BY(mutex_);

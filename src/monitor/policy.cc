@@ -97,6 +97,10 @@ class Reader {
       else if (key == "jit") {
         if (value.text != "allow" && value.text != "deny") return Wrong(value, "jit is allow or deny");
         entry->jit = value.text == "allow";
+      } else if (key == "check") {
+        auto set = ParseCallSet(value.text);
+        if (!set.ok()) return Wrong(value, "check is sensitive, all or none, not '" + EscapeForTerminal(value.text) + "'");
+        entry->check = *set;
       } else if (key == "alarms_per_minute") {
         auto number = ParseUint(value.text);
         if (!number.ok()) return Wrong(value, "alarms_per_minute must be a number");
@@ -109,7 +113,7 @@ class Reader {
         if (!action) return Wrong(value, "action is alert, snapshot, stop or kill, not '" + EscapeForTerminal(value.text) + "'");
         entry->action = action;
       } else {
-        return Unknown(value, key, "name, match, rules, jit, suppress, alarms_per_minute, action, action_at");
+        return Unknown(value, key, "name, match, rules, jit, check, suppress, alarms_per_minute, action, action_at");
       }
     }
     return OkStatus();
@@ -209,6 +213,7 @@ PolicyView PolicyFile::For(const PolicySubject& subject) const {
       if (entry.rules[i].off || entry.rules[i].severity) view.rules[i] = entry.rules[i];
     }
     if (entry.jit) view.jit = entry.jit;
+    if (entry.check) view.check = entry.check;
     for (const Suppression& s : entry.suppress) view.suppress.push_back(&s);
     if (entry.per_minute) view.per_minute = *entry.per_minute;
     if (entry.action) view.action = *entry.action, view.action_at = entry.action_at;

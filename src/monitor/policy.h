@@ -13,12 +13,13 @@
 
 #include "base/status.h"
 #include "cfi/policies.h"
+#include "monitor/calls.h"
 
 namespace brink::cfi {
 
 // Of whom an entry speaks; empty parts fit everybody. Shell patterns.
 struct PolicyMatch {
-  std::string exe, comm, container, pod, build_id;
+  std::string exe, comm, container, pod;
   std::optional<int64_t> uid;
 };
 
@@ -40,6 +41,7 @@ struct PolicyEntry {
   PolicyMatch match;
   std::array<PolicyRule, kPolicyCount> rules;
   std::optional<bool> jit;            // anonymous code is a JIT's
+  std::optional<CallSet> check;       // which of its windows are judged
   std::vector<Suppression> suppress;
   std::optional<uint64_t> per_minute; // alarms of a pod or process told; more are counted
   std::optional<Action> action;       // user space's, at `action_at` and above
@@ -57,6 +59,7 @@ struct PolicyView {
   std::string name;  // of the last entry that matched; "" none
   std::array<PolicyRule, kPolicyCount> rules;
   std::optional<bool> jit;
+  std::optional<CallSet> check;
   std::vector<const Suppression*> suppress;
   uint64_t per_minute = 60;
   Action action = Action::kAlert;

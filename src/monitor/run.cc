@@ -10,18 +10,19 @@
 #include <cerrno>
 #include <cstdio>
 
+#include <absl/strings/str_format.h>
+
 #include "base/fd.h"
 #include "base/output_file.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "base/sync.h"
-#include "kernel/proc_task.h"
+#include "monitor/act.h"
 
 namespace brink::cfi {
 namespace {
 
-constexpr uint64_t kTickNs = 250'000'000, kMetricsNs = 5'000'000'000;
-constexpr uint64_t kTickOfStart = 10'000'000;
+constexpr uint64_t kTickNs = 250'000'000, kMetricsNs = 5'000'000'000, kSettledNs = 1'000'000'000;
 constexpr int kMetricsMode = 0644;  // whoever scrapes them is another user
 
 // The policy in force, exchanged while windows are judged.
@@ -47,19 +48,10 @@ class PolicyHolder {
   std::shared_ptr<const PolicyFile> policy_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ends or stops a process that is still the one that was meant.
-std::string Signal(const Alarm& alarm, int signal) {
-  if (alarm.pid <= 1 || alarm.pid == getpid()) return "spared";
-  UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, alarm.pid, 0)));
-  auto stat = ReadTaskStat(alarm.pid);
-  if (!fd.valid() || !stat.ok() || stat->start_ticks != alarm.start_ns / kTickOfStart) return "gone before";
-  return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0 ? "done" : ErrnoError(errno, "signal").ToString();
-}
-
 // From alarms to sinks. Writer thread, but for the counts.
 class Outlet {
  public:
-  Outlet(const RunRequest& request, const PolicyHolder& policy) : request_(request), policy_(policy) {}
+  Outlet(const RunRequest& request, const PolicyHolder& policy) : request_(request), policy_(policy), actor_({.act = request.act, .snapshots = request.snapshots, .per_minute = request.check.config.per_minute, .spared = Spared(request), .text = request.text}) {}
 
   Status Open() {
     MutexLock lock(mutex_);
@@ -78,10 +70,7 @@ class Outlet {
     }
     ++above_;
     PolicyView view = policy_.Get()->For({.exe = alarm.process.exe, .comm = alarm.comm, .container = alarm.container.name, .pod = alarm.container.pod_name, .uid = alarm.context.uid});
-    if (view.action >= Action::kStop && alarm.severity >= view.action_at && alarm.suppressed_by.empty()) {
-      alarm.action = ActionName(view.action);
-      alarm.action_result = request_.act ? Signal(alarm, view.action == Action::kKill ? SIGKILL : SIGSTOP) : "dry run";
-    }
+    actor_.Take(view, &alarm);
     if (!book_.Take(&alarm, view.per_minute) && !request_.every) return OkStatus();
     for (auto& [word, sink] : sinks_) {
       Status written = sink->Write(alarm);
@@ -105,9 +94,18 @@ class Outlet {
   }
 
  private:
+  static std::vector<std::string> Spared(const RunRequest& request) {
+    std::vector<std::string> names;
+    for (const char* name : request.check.config.spared) {
+      if (name[0]) names.emplace_back(name);
+    }
+    return names;
+  }
+
   const RunRequest& request_;
   const PolicyHolder& policy_;
   mutable Mutex mutex_;
+  Actor actor_ ABSL_GUARDED_BY(mutex_);
   AlarmBook book_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<std::string, std::unique_ptr<AlarmSink>>> sinks_ ABSL_GUARDED_BY(mutex_);
   uint64_t below_ ABSL_GUARDED_BY(mutex_) = 0, above_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -126,7 +124,7 @@ class Monitor {
     ASSIGN_OR_RETURN(auto made, CheckSource::Create(request_.check));
     source_ = made.get();
     Judge judge({.map = {.locate = {}, .facts = request_.facts}, .hierarchy = ChooseHierarchy(), .runtime_root = request_.runtime_root, .baseline = baseline_ ? &*baseline_ : nullptr,
-                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth, .on_file = [this](const std::string& path) { source_->WarmFile(path); }},
+                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth, .jit_allowed = request_.jit_allowed, .on_file = [this](const std::string& path) { source_->WarmFile(path); }},
                 [this] { return policy_.Get(); }, [this](Alarm&& alarm) { return outlet_.Take(std::move(alarm)); });
     judge_ = &judge;
     SessionSpec spec;
@@ -206,9 +204,25 @@ class Monitor {
       }
       if (now < next_tick) continue;
       next_tick = now + kTickNs;
+      FollowVetting(now - session.armed_ns());
       session.FollowHotplug();
       if (!session.TargetAlive()) return false;
     }
+  }
+
+  // A process is walked once its code has been read whole. Until then its checks say nothing, which is worth a line when it
+  // is over: for a second at most one of twenty checks met a process that was not vetted.
+  void FollowVetting(uint64_t since_ns) {
+    if (vetted_said_ || !request_.say || since_ns < vetting_from_ns_ + kSettledNs) return;
+    vetting_from_ns_ = since_ns;
+    const CheckCounts counts = source_->counts();
+    const uint64_t unvetted = UnvettedChecks(counts), walks = counts[BRINK_CFI_CNT_CHECKS] - counts[BRINK_CFI_CNT_THROTTLED] - counts[BRINK_CFI_CNT_NESTED];
+    const bool settled = (unvetted - unvetted_) * 20 <= walks - walks_;
+    unvetted_ = unvetted;
+    walks_ = walks;
+    if (!settled || !unvetted) return;
+    vetted_said_ = true;
+    request_.say(absl::StrFormat("%d processes vetted after %.1f s; nothing could be said at %d of %d checks until then", source_->lift_stats().vetted, static_cast<double>(since_ns) / 1e9, unvetted, walks));
   }
 
   void Reload() {
@@ -266,6 +280,8 @@ class Monitor {
   CheckSource* source_ = nullptr;
   const Judge* judge_ = nullptr;
   uint64_t reloads_ = 0, bad_reloads_ = 0;
+  bool vetted_said_ = false;
+  uint64_t vetting_from_ns_ = 0, unvetted_ = 0, walks_ = 0;
 };
 
 }  // namespace

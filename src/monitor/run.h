@@ -30,12 +30,14 @@ struct RunRequest {
   std::string metrics;                    // Prometheus text file, written anew each few seconds; "" none
   bool every = false;                     // tell equal alarms each time (tests)
   bool act = false;                       // policy actions are taken, not only told
-  bool jit_allowed = false;
+  std::string snapshots;                  // folder for what policy files want kept of a process; "" none
+  bool jit_allowed = false;               // anonymous code is legal everywhere
   bool warm = true;                       // lift the target's files beforehand
   uint64_t duration_ns = 0;
   uint64_t sample_period_ns = 0;          // periodic samples; 0: none
   FactLimits facts;
   std::function<void(const std::vector<std::string>& notes)> armed;
+  std::function<void(const std::string& line)> say;  // once, when most checks have found their process vetted
 };
 
 struct RunReport {

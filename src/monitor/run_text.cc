@@ -64,6 +64,10 @@ std::string ReportText(const RunReport& r) {
   }
   out += "\nmisses:";
   for (uint32_t i = 0; i < std::size(kMisses); ++i) absl::StrAppendFormat(&out, " %s %d", kMisses[i], c[BRINK_CFI_CNT_MISSES + i]);
+  const uint64_t unvetted = UnvettedChecks(c);
+  if (unvetted) absl::StrAppendFormat(&out, "\nnothing could be said at %d of %d checks (%.1f %%): the process had not been vetted yet; %d processes were", unvetted, walks, Percent(unvetted, walks), r.lift.vetted);
+  if (c[BRINK_CFI_CNT_FORGED]) absl::StrAppendFormat(&out, "\n%d times a thread returned from a signal's handler that it was not in", c[BRINK_CFI_CNT_FORGED]);
+  if (r.judge.left_out) absl::StrAppendFormat(&out, "\n%d windows left out by policy files", r.judge.left_out);
   const Result& t = r.judge.totals;
   absl::StrAppendFormat(&out, "\n%d windows judged, %d edges of user code, %d checked (%.1f %%); of %d indirect edges between files with unwind tables %d without an answer (%.2f %%)\n", r.judge.windows, t.edges, t.checked, Percent(t.checked, t.edges), t.unwind_edges,
                         t.unwind_unknown, Percent(t.unwind_unknown, t.unwind_edges));
@@ -114,7 +118,7 @@ std::string ReportJson(const RunReport& r) {
                {"elapsed_ns", r.elapsed_ns},
                {"checks", c[BRINK_CFI_CNT_CHECKS]}, {"sent", c[BRINK_CFI_CNT_SENT]}, {"repeated", c[BRINK_CFI_CNT_REPEATED]}, {"repeated_edges", c[BRINK_CFI_CNT_REPEATED_EDGES]}, {"empty", c[BRINK_CFI_CNT_EMPTY]},
                {"throttled", c[BRINK_CFI_CNT_THROTTLED]}, {"nested", c[BRINK_CFI_CNT_NESTED]}, {"compat", c[BRINK_CFI_CNT_COMPAT]}, {"suspect", c[BRINK_CFI_CNT_SUSPECT]}, {"check_ns", c[BRINK_CFI_CNT_NS]},
-               {"misses", misses}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
+               {"misses", misses}, {"unvetted_checks", UnvettedChecks(c)}, {"forged_signal_returns", c[BRINK_CFI_CNT_FORGED]}, {"left_out", r.judge.left_out}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
                {"actions", {{"killed", c[BRINK_CFI_CNT_KILLED]}, {"stopped", c[BRINK_CFI_CNT_STOPPED]}, {"denied", c[BRINK_CFI_CNT_DENIED]}, {"dry", c[BRINK_CFI_CNT_WOULD]}, {"held_back", c[BRINK_CFI_CNT_HELD_BACK]}}},
                {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"unwind_edges", r.judge.totals.unwind_edges}, {"unwind_unknown", r.judge.totals.unwind_unknown}, {"hardware", r.hardware}, {"no_past", c[BRINK_CFI_CNT_NO_PAST]}, {"short_past", c[BRINK_CFI_CNT_SHORT_PAST]}, {"forgotten", r.judge.totals.forgotten}, {"judge_cpu_ns", r.judge.busy_ns},
                {"alarms", {{"high", r.judge.alarms[3]}, {"medium", r.judge.alarms[2]}, {"low", r.judge.alarms[1]}, {"info", r.judge.alarms[0]}, {"suppressed", r.judge.suppressed}}},
@@ -137,6 +141,9 @@ std::string MetricsText(const RunReport& r) {
   plain("brink_cfi_windows_repeated_total", "Windows equal to one that was sent.", c[BRINK_CFI_CNT_REPEATED]);
   plain("brink_cfi_windows_empty_total", "Checks that saw no branch.", c[BRINK_CFI_CNT_EMPTY]);
   plain("brink_cfi_throttled_total", "Checks not made because the CPU's share was used up.", c[BRINK_CFI_CNT_THROTTLED]);
+  plain("brink_cfi_unvetted_checks_total", "Checks that could say nothing because the process had not been vetted yet.", UnvettedChecks(c));
+  plain("brink_cfi_forged_signal_returns_total", "Returns from signal handlers that the thread was not in.", c[BRINK_CFI_CNT_FORGED]);
+  plain("brink_cfi_no_past_total", "Checks at which the branch hardware had nothing: switched off, or taken by another user.", c[BRINK_CFI_CNT_NO_PAST]);
   plain("brink_cfi_short_windows_total", "Sensitive calls at which the branch hardware had next to nothing, as after a switch.", c[BRINK_CFI_CNT_SHORT_PAST]);
   plain("brink_cfi_edges_total", "Edges judged.", r.judge.totals.edges);
   plain("brink_cfi_edges_checked_total", "Edges on which a policy gave an answer.", r.judge.totals.checked);

@@ -68,7 +68,7 @@ bool IsOptional(std::string_view call) {
   return false;
 }
 
-const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "cfi_exec", "brink_walk_on_event"};
+const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "cfi_exec", "cfi_fork", "brink_walk_on_event"};
 
 }  // namespace
 
@@ -129,12 +129,18 @@ SourceTraits CheckSource::traits() const {
   return traits;
 }
 
+// Then what enters handlers, and what begins in none, must be known.
+bool CheckSource::WatchesSigreturn() const {
+  return std::any_of(std::begin(hooked_.call), std::end(hooked_.call), [](uint8_t how) { return how & BRINK_CFI_SIGRETURN; });
+}
+
 Status CheckSource::Configure(bpf_object* object) const {
   RETURN_IF_ERROR(SetRodata(object, "cfi_config", &request_.config, sizeof request_.config));
   auto wanted = [&](std::string_view name) {
-    if (name == "cfi_signal") return request_.signals;
+    if (name == "cfi_signal") return request_.signals || WatchesSigreturn();
     if (name == "cfi_switch") return request_.switches;
-    if (name == "cfi_exec") return held_.has_value();
+    if (name == "cfi_exec") return held_.has_value() || WatchesSigreturn();
+    if (name == "cfi_fork") return WatchesSigreturn();
     if (name == "cfi_call_enter") return !enters_.empty();
     if (name == "cfi_call_exit") return !exits_.empty();
     if (name == "cfi_sys_enter" || name == "cfi_sys_exit") {
@@ -276,6 +282,7 @@ Status CheckSource::Start(SourceContext& context) {
         RETURN_IF_ERROR(AttachCalls(program, bpf_program__name(program) == std::string_view("cfi_call_enter") ? "enter" : "exit"));
         continue;
       }
+      // In the order of cfi.bpf.c: signals are counted before a thread is known to be in no handler (execs, forks).
       bpf_link* link = bpf_program__attach(program);
       if (!link) return ErrnoError(errno, std::string("attach ") + bpf_program__name(program));
       links_.push_back(link);

@@ -26,6 +26,8 @@ struct bpf_link;
 namespace brink::cfi {
 
 using CheckCounts = std::array<uint64_t, BRINK_CFI_CNT_MAX>;
+// Checks that could say nothing because their process had not been vetted yet.
+inline uint64_t UnvettedChecks(const CheckCounts& counts) { return counts[BRINK_CFI_CNT_MISSES + uint32_t{BRINK_MISS_PROCESS}]; }
 
 // Where the branches of an entry's window come from.
 enum class History { kAuto, kWalk, kLbr };
@@ -84,6 +86,7 @@ class CheckSource : public StackSource {
  private:
   CheckSource() = default;
   Status Configure(bpf_object* object) const;
+  bool WatchesSigreturn() const;
   Status HoldHardware();
   Status ChooseHook();
   Status AttachCalls(const bpf_program* program, const char* side);

@@ -21,9 +21,14 @@ thread_local std::string last_message;
 
 int KeepMessage(enum libbpf_print_level level, const char* format, va_list args) {
   if (level != LIBBPF_WARN) return 0;
-  char line[512];
-  int n = vsnprintf(line, sizeof(line), format, args);
-  if (n > 0) last_message += line;
+  // A verifier's log comes as one text, and its reason at the end.
+  va_list again;
+  va_copy(again, args);
+  const int n = vsnprintf(nullptr, 0, format, args);
+  std::string text(n > 0 ? static_cast<size_t>(n) + 1 : 0, '\0');
+  if (n > 0) vsnprintf(text.data(), text.size(), format, again);
+  va_end(again);
+  if (n > 0) last_message.append(text.data(), static_cast<size_t>(n));
   constexpr size_t kEnough = 16 * 1024;
   if (last_message.size() > kEnough) last_message.erase(0, last_message.size() - kEnough);
   return n;
@@ -43,6 +48,7 @@ std::string TakeLibbpfMessage() {
     piece = Trim(piece);
     // The verifier's reason stands before its statistics and libbpf's closing lines.
     if (piece.empty() || piece.find("processed ") == 0 || piece.find("-- ") == 0 || piece.find("libbpf: failed to load object") == 0) continue;
+    if (piece.find("libbpf: prog ") == 0 && (piece.find(": failed to load: ") != piece.npos || piece.find(" PROG LOAD LOG --") != piece.npos) && !line.empty()) continue;
     line = std::string(piece);
   }
   return EscapeForTerminal(line);

@@ -34,6 +34,8 @@ enum brink_cfi_point {
 #define BRINK_CFI_FAILS 0x08	/* it returns on failure only (execve): walked on as if it failed */
 #define BRINK_CFI_POINTER 0x10	/* its result is an address, not a small number */
 #define BRINK_CFI_FIRST 0x20	/* of the sensitive set: never throttled */
+#define BRINK_CFI_WRITES 0x40	/* it writes user memory: a walk from its entry reads what may be written over */
+#define BRINK_CFI_SIGRETURN 0x80	/* rt_sigreturn: was there a signal? */
 
 /* config.flags */
 #define BRINK_CFI_CFG_REPEATS 0x1	/* send windows that were sent before too */
@@ -68,6 +70,7 @@ BRINK_ABI_FIELD(struct brink_cfi_config, spared, 24 + BRINK_CFI_CALLS, 16 * BRIN
 #define BRINK_CFI_DID_DRY 0x8	/* the others say what would have been done */
 #define BRINK_CFI_DID_LIMIT 0x10	/* not done: too many this minute */
 #define BRINK_CFI_DID_SPARE 0x20	/* not done: init, brink itself or a program of the list */
+#define BRINK_CFI_DID_PROBED 0x40	/* not done: a debugger or uprobes move this process's returns */
 
 /* brink_cfi.sp_kind: bits of the mapping of the stack pointer */
 #define BRINK_CFI_SP_KNOWN 0x1	/* the mapping was found */
@@ -138,6 +141,7 @@ enum brink_cfi_count {
 	/* 16 to 39 */
 	BRINK_CFI_CNT_STOPS = 16,	/* walks by why they ended: + enum brink_stop */
 	BRINK_CFI_CNT_MISSES = 40,	/* + enum brink_miss_reason, up to 44 */
+	BRINK_CFI_CNT_FORGED = 45,	/* rt_sigreturn without a signal */
 	BRINK_CFI_CNT_NO_PAST = 46,	/* the hardware had nothing to say */
 	BRINK_CFI_CNT_SHORT_PAST = 47,	/* sensitive calls at which it had BRINK_CFI_SHORT branches or fewer, as after a switch */
 	BRINK_CFI_CNT_TIMES = 48,	/* checks by bit length of their time in ns, of those with a full walk */

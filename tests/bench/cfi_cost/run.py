@@ -6,7 +6,8 @@ script that counts system calls by program, for comparison. Loads: find, tar, gi
 Figures are time by the clock and CPU time of the load relative to the same load without anything right before it, and the
 CPU time of the monitor beside it. On a machine that is not idle only the CPU time says something.
 
-usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis,nginx] [--rows ...] [--check] [--json]
+usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis,nginx] [--rows ...] [--small] [--check] [--json]
+--small: loads of a second, to see that all of it works; the figures then say little.
 --check: exit status 1 where the median of a row is above its bar (sensitive 3 %, all 10 %, policies 3 us).
 """
 import argparse
@@ -25,6 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from armed import Armed  # noqa: E402
 
 BARS = {"sensitive": 3.0, "all": 10.0}
+LONGEST = 120  # seconds that one run of a load may take
 SCRIPT = "tracepoint:raw_syscalls:sys_enter { @[comm, args->id] = count(); }"
 
 
@@ -40,14 +42,20 @@ class Watcher(Armed):
             return json.load(file)
 
 
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
 class Redis:
-    def __init__(self, work):
-        self.port = 17379
+    def __init__(self, work, small):
+        self.port, self.requests = free_port(), "4000" if small else "60000"
         binary = shutil.which("redis-server") or shutil.which("redis-check-rdb")  # one file, which goes by its name
         self.process = subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", work], executable=binary, stdout=subprocess.DEVNULL)
 
     def run(self):
-        subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "20", "-n", "60000", "-t", "get,set"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "20", "-n", self.requests, "-t", "get,set"], stdout=subprocess.DEVNULL, check=True, timeout=LONGEST)
 
     def end(self):
         self.process.terminate()
@@ -57,8 +65,8 @@ class Redis:
 class Nginx:
     """One process that serves a small file; wrk says how many requests it answered."""
 
-    def __init__(self, work):
-        self.port, folder = 17380, pathlib.Path(work) / "nginx"
+    def __init__(self, work, small):
+        self.port, self.seconds, folder = free_port(), "1s" if small else "3s", pathlib.Path(work) / "nginx"
         folder.mkdir()
         (folder / "index.html").write_text("x" * 600)
         (folder / "conf").write_text(f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}\n"
@@ -67,7 +75,7 @@ class Nginx:
         self.process = subprocess.Popen(["nginx", "-c", folder / "conf", "-e", folder / "errors"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def run(self):
-        out = subprocess.run(["wrk", "-t1", "-c20", "-d3s", f"http://127.0.0.1:{self.port}/"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        out = subprocess.run(["wrk", "-t1", "-c20", f"-d{self.seconds}", f"http://127.0.0.1:{self.port}/"], stdout=subprocess.PIPE, text=True, check=True, timeout=LONGEST).stdout
         rate = float(next(line for line in out.splitlines() if line.startswith("Requests/sec")).split()[1])
         return 1 / rate  # seconds a request
 
@@ -87,23 +95,23 @@ def wait_for(port):
 
 
 def shell(text):
-    return lambda: subprocess.run(["sh", "-c", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return lambda: subprocess.run(["sh", "-c", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=LONGEST)
 
 
-def loads(work, wanted):
+def loads(work, wanted, small):
     out, ends, servers = {}, [], {}
     if "find" in wanted:
-        out["find"] = shell("find /usr/share /usr/lib -type f -size +1k -printf '%s %p\\n'; find /usr/include /usr/share/doc -name '*.h' -exec cat {} +")
+        out["find"] = shell("find /usr/share/doc -type f -size +1k -printf '%s %p\\n'" if small else "find /usr/share /usr/lib -type f -size +1k -printf '%s %p\\n'; find /usr/include /usr/share/doc -name '*.h' -exec cat {} +")
     if "tar" in wanted:
-        out["tar"] = shell("tar cf - /usr/include /usr/share/doc /usr/share/perl | cat | tar tf -")
+        out["tar"] = shell("tar cf - /usr/share/perl | cat | tar tf -" if small else "tar cf - /usr/include /usr/share/doc /usr/share/perl | cat | tar tf -")
     if "git" in wanted and shutil.which("git"):
-        shell(f"cd {work} && git init -q r && cd r && for i in $(seq 60); do for k in 1 2 3 4 5 6 7 8; do echo $i $k >>f$k; done; git add . && git -c user.name=a -c user.email=b commit -qm $i; done")()
-        out["git"] = shell(f"cd {work}/r && for i in $(seq 12); do git status; git log --stat -20; git diff HEAD~9; git cat-file --batch-all-objects --batch-check; done")
+        shell(f"cd {work} && git init -q r && cd r && for i in $(seq {10 if small else 60}); do for k in 1 2 3 4 5 6 7 8; do echo $i $k >>f$k; done; git add . && git -c user.name=a -c user.email=b commit -qm $i; done")()
+        out["git"] = shell(f"cd {work}/r && for i in $(seq {1 if small else 12}); do git status; git log --stat -20; git diff HEAD~9; git cat-file --batch-all-objects --batch-check; done")
     redis = shutil.which("redis-benchmark") and (shutil.which("redis-server") or shutil.which("redis-check-rdb"))
     for name, make, there in (("redis", Redis, redis), ("nginx", Nginx, shutil.which("nginx") and shutil.which("wrk"))):
         if name not in wanted or not there:
             continue
-        server = make(work)
+        server = make(work, small)
         ends.append(server.end)
         wait_for(server.port)
         out[name] = server.run
@@ -146,6 +154,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--loads", default="find,tar,git,redis,nginx")
     parser.add_argument("--rows", default="")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -155,7 +164,7 @@ def main():
     work = tempfile.mkdtemp(prefix="brink-cfi-cost-")
     result, ends = {}, []
     try:
-        chosen, ends = loads(work, args.loads.split(","))
+        chosen, ends = loads(work, args.loads.split(","), args.small)
         rows = watchers(args, work)
         for load, run in chosen.items():
             once(run)  # caches
@@ -184,7 +193,8 @@ def main():
                 if counts[name]:
                     c = counts[name][-1]
                     walks = max(1, c["checks"] - c["throttled"] - c["nested"])
-                    row.update(checks=c["checks"], throttled=c["throttled"], mean_check_us=c["check_ns"] / walks / 1e3, whole_walk_median_us=c["whole_walk_median_ns"] / 1e3, judge_median_us=c["judge_median_ns"] / 1e3)
+                    cold = sum(n for reason, n in c["misses"].items() if reason != "own writes")
+                    row.update(checks=c["checks"], throttled=c["throttled"], cold_percent=100 * cold / walks, mean_check_us=c["check_ns"] / walks / 1e3, whole_walk_median_us=c["whole_walk_median_ns"] / 1e3, judge_median_us=c["judge_median_ns"] / 1e3)
                 result[load][name] = row
     finally:
         for end in ends:
@@ -193,10 +203,10 @@ def main():
     if args.json:
         print(json.dumps(result))
     else:
-        print(f"| load | row | slower (median of {args.rounds}; least, most) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | whole walk, median below | P1+P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|")
+        print(f"| load | row | slower (median of {args.rounds}; least, most) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | met code or a process not known yet | whole walk on known code, median below | P1+P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|---|")
         for load, rows in result.items():
             for name, r in rows.items():
-                tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if "checks" in r else "| | |"
+                tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['cold_percent']:.1f} % | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if "checks" in r else "| | | |"
                 print(f"| {load} | {name} | {r['slower_percent']:+.1f} % ({r['least']:+.1f}, {r['most']:+.1f}) | {r['load_cpu_percent']:+.1f} % | {r['own_cpu_percent']:.1f} % | {tail} |")
     if not args.check:
         return 0

@@ -115,6 +115,91 @@ class Live(unittest.TestCase):
         self.assertTrue({a["action"]["result"] for a in alarms["A3r"] if a["severity"] in ("medium", "high")} <= {"done", "gone before"})
         self.assertEqual({a["action"]["taken"] for a in alarms["A3r"] if a["severity"] in ("medium", "high")}, {"kill"})
 
+        # The list of spared programs and the limit hold for them too.
+        for extra, result in ((["--spare", "A3r"], "spared"), (["--actions-per-minute", "0"], "limit of the minute")):
+            status, alarms, _report = self.run_attacks(["A3r"], "--policy", path, "--act", *extra)
+            self.assertEqual(status, {"A3r": "42"})
+            self.assertLessEqual({a["action"]["result"] for a in alarms["A3r"] if a["severity"] in ("medium", "high")}, {result, "gone before"})
+
+    # What a policy file wants kept: all registers, the stack, the mappings, the branches.
+    def test_snapshots_are_written(self):
+        path = self.policy('  - {name: a, match: {exe: "*/A3r"}, action: snapshot, action_at: medium}\n')
+        folder = self.work / "snapshots"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        status, alarms, _report = self.run_attacks(["A3r"], "--policy", path, "--snapshots", folder)
+        self.assertEqual(status, {"A3r": "42"})  # nothing is done to the process
+        told = {a["action"]["result"]: a for a in alarms["A3r"] if a["severity"] in ("medium", "high")}
+        self.assertTrue(told)
+        for file, alarm in told.items():
+            self.assertEqual(pathlib.Path(file).parent, folder)
+            self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+            kept = json.loads(pathlib.Path(file).read_text())
+            self.assertEqual((kept["schema"], len(kept["registers"])), ("brink.cfi.snapshot.v1", 21))
+            self.assertEqual(kept["alarm"]["id"], alarm["id"])
+            self.assertEqual(kept["registers"]["sp"], alarm["registers"]["sp"])
+            self.assertEqual(kept["stack_at_check"], alarm["stack"])
+            self.assertEqual(kept["stack_now"] is None, kept["maps"] is None)  # the process may have gone
+        _status, alarms, _report = self.run_attacks(["A3r"], "--policy", path)
+        self.assertIn("no --snapshots DIR", {a["action"]["result"] for a in alarms["A3r"]})
+
+    # Which windows of a program are judged: a policy file may leave out all, or all but those of sensitive calls.
+    def test_check_points_of_policy_files(self):
+        for which, points in (("none", set()), ("sensitive", {"syscall_enter"})):
+            path = self.policy('  - {name: a, match: {exe: "*/A1r"}, check: ' + which + "}\n")
+            _status, alarms, report = self.run_attacks(["A1r"], "--policy", path)
+            self.assertLessEqual({(a["hook"]["point"]) for a in alarms["A1r"] if a["hook"]["syscall"] != "mprotect"}, points, which)
+            self.assertGreater(report["left_out"], 0, which)
+
+    # A debugger or uprobes move returns (R10): nothing is done then on the word of P1 and P2.
+    def test_nothing_is_done_to_a_process_that_is_traced(self):
+        libc, traced, done = ctypes.CDLL(None, use_errno=True), [], threading.Event()
+
+        def trace(pid):  # the thread that seizes it is the one to be told
+            if libc.ptrace(0x4206, pid, None, None) == 0:  # PTRACE_SEIZE
+                traced.append(pid)
+            done.set()
+            while traced:
+                _pid, status = os.waitpid(pid, 0x40000000)  # __WALL
+                if not os.WIFSTOPPED(status):
+                    break
+                libc.ptrace(7, pid, None, os.WSTOPSIG(status))  # PTRACE_CONT
+
+        def seize(_pacer):
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() != "A1r":
+                        continue
+                except OSError:
+                    continue
+                threading.Thread(target=trace, args=(int(pid),), daemon=True).start()
+                done.wait(10)
+                return True
+            return False
+
+        status, alarms, report = self.run_attacks(["A1r"], "--kill", "P1,P2", "--act", before={"A1r": seize})
+        self.assertEqual((status, len(traced)), ({"A1r": "42"}, 1))
+        self.assertEqual(report["actions"]["killed"], 0)
+        for alarm in alarms["A1r"]:
+            if alarm["action"]["taken"] == "kill":
+                self.assertIn("debugger", alarm["action"]["result"])
+
+    # A walk from the entry of a call that writes memory reads what is about to be written over.
+    def test_what_a_call_writes_is_judged_at_its_end(self):
+        source = self.work / "filled.c"
+        source.write_text("#include <unistd.h>\nstatic void fine(void) {}\nint main(void) { int p[2]; pipe(p); void (*to)(void) = fine; for (int i = 0; i < 400; i++) { struct { void (*volatile f)(void); } got = {0};"
+                          " write(p[1], &to, sizeof to); if (read(p[0], (void *)&got, sizeof to) != sizeof to) return 1; got.f(); usleep(1000); } return 0; }\n")
+        subprocess.run(["gcc", "-O1", "-o", self.work / "filled", source], check=True)
+        alarms, report = self.work / "filled.json", self.work / "filled-report.json"
+        alarms.unlink(missing_ok=True)
+        done = subprocess.run([BRINK, "cfi", "run", "-q", "--every", "--repeats", "--share", "100", "--walk-budget", "100us", "--calls", "read", "--min-severity", "low", "--kill", "P1,P2,P8", "--act", "--sink", f"json:{alarms}", "--report", report, "--",
+                               self.work / "filled"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)  # it was not killed
+        told = [json.loads(line) for line in alarms.read_text().splitlines()]
+        self.assertTrue([a for a in told if a["hook"]["point"] == "syscall_enter" and a["hook"]["syscall"] == "read"], "the walk was to see the old pointer")
+        self.assertEqual({a["severity"] for a in told}, {"low"})
+        self.assertEqual({a["hook"]["point"] for a in told}, {"syscall_enter"})
+
     def test_policy_files_are_read_again(self):
         quiet = "".join(f"P{i}: off, " for i in range(1, 14))
         path = self.policy('  - {name: nothing, match: {exe: "*"}, rules: {' + quiet[:-2] + "}}\n")

@@ -356,6 +356,31 @@ TEST(Policies, P10TheStackPointersPlace) {
   EXPECT_EQ(unknown.policies[static_cast<size_t>(Policy::kStack)].unknown[static_cast<size_t>(Reason::kNoMap)], 1u);
 }
 
+// What libc's restorer is for: a frame that no signal has made. A window that is complete says so.
+TEST(Policies, P2AForgedSignalFrameThroughTheLibrarysOwnRestorer) {
+  const BranchEntry restores = Edge(cfi_inner_ret, cfi_restorer, Kind::kRet);
+  EXPECT_THAT(Names(Judge({kCall, restores}, AtPoint({}))), testing::ElementsAre("P1 medium", "P2 medium"));
+  // Through a handler that the kernel has entered, whose code is of no file: legal.
+  const BranchEntry handler{0xffffffff81000000, 0x10000100, MakeInfo(Kind::kEret)};
+  EXPECT_THAT(Judge({kCall, handler, {0x10000108, At(cfi_restorer), MakeInfo(Kind::kRet)}}, AtPoint({})).violations, IsEmpty());
+  // The kernel came by when nothing was open, and the call that was made since has its return yet to come.
+  Result below = Judge({restores}, AtPoint({}));
+  EXPECT_THAT(below.violations, IsEmpty());
+  EXPECT_EQ(below.exceptions[static_cast<size_t>(Exception::kSignal)], 2u);
+  // At the call itself the count of handlers tells.
+  EXPECT_THAT(Names(Judge({}, AtPoint({.no_signal = true}))), testing::ElementsAre("P2 medium"));
+}
+
+// Whoever makes the kernel lead a thread to where programs begin has not executed one: only the kernel's word counts live.
+TEST(Policies, AForgedBeginningHidesNothing) {
+  const BranchEntry begins{0xffffffff81000000, At(_start), MakeInfo(Kind::kEret)};
+  Result result = Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet), begins, kCall, kReturn}, AtPoint({}));
+  EXPECT_THAT(Names(result), testing::ElementsAre("P8 high"));
+  EXPECT_EQ(result.forgotten, 0u);
+  // In a recording there is no such word: what came before is left out, and counted.
+  EXPECT_EQ(Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet), begins, kCall, kReturn}).forgotten, 2u);
+}
+
 TEST(Policies, P10RaisesWhatIsBrokenBesideIt) {
   EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, cfi_outer_label, Kind::kRet)}, AtPoint({.stack = StackPlace::kData}))), testing::ElementsAre("P1 high", "P10 low"));
 }

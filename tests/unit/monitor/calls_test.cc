@@ -34,11 +34,26 @@ TEST(Calls, SetsAndChanges) {
   for (uint8_t how : config.call) EXPECT_EQ(how, 0);
 }
 
+TEST(Calls, AnEntryThatReadsWhatItsCallWritesIsConfirmedAtTheEnd) {
+  brink_cfi_config config = {};
+  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {"read,write", "-ptrace"}, &config), IsOk());
+  for (int call : {SYS_read, SYS_accept4, SYS_bpf}) EXPECT_EQ(config.call[call] & (BRINK_CFI_WRITES | BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT), BRINK_CFI_WRITES | BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT) << call;
+  for (int call : {SYS_write, SYS_execve, SYS_mprotect, SYS_connect, SYS_ptrace}) EXPECT_FALSE(config.call[call] & BRINK_CFI_WRITES) << call;
+  EXPECT_EQ(config.call[SYS_ptrace], 0);
+  EXPECT_TRUE(WritesMemory(SYS_read));
+  EXPECT_FALSE(WritesMemory(SYS_write));
+  EXPECT_FALSE(WritesMemory(~0u));
+  EXPECT_TRUE(IsSensitive(SYS_execve));
+  EXPECT_FALSE(IsSensitive(SYS_read));
+}
+
 TEST(Calls, NothingIsWalkedAcrossThatDoesNotComeBack) {
   for (CallSet set : {CallSet::kSensitive, CallSet::kAll}) {
     brink_cfi_config config = {};
     ASSERT_THAT(ChooseCalls(set, {}, &config), IsOk());
-    for (int call : {SYS_rt_sigreturn, SYS_exit, SYS_exit_group, SYS_clone, SYS_vfork, SYS_fork, SYS_clone3}) EXPECT_EQ(config.call[call], 0) << call;
+    for (int call : {SYS_exit, SYS_exit_group, SYS_clone, SYS_vfork, SYS_fork, SYS_clone3}) EXPECT_EQ(config.call[call], 0) << call;
+    // Looked at for whether there was a signal; not walked.
+    EXPECT_TRUE(config.call[SYS_rt_sigreturn] & BRINK_CFI_SIGRETURN);
   }
   brink_cfi_config config = {};
   EXPECT_EQ(ChooseCalls(CallSet::kNone, {"rt_sigreturn"}, &config).code(), absl::StatusCode::kInvalidArgument);

@@ -28,6 +28,7 @@ entries:
   - name: the old one
     match: {exe: "/usr/sbin/old", uid: 33}
     jit: allow
+    check: sensitive
     rules: {P3: high}
     action: kill
     action_at: medium
@@ -45,6 +46,8 @@ entries:
   PolicyView two = file->For({.exe = "/usr/sbin/old", .comm = "old", .container = "", .pod = "", .uid = 33});
   EXPECT_EQ(two.rules[static_cast<size_t>(Policy::kCallTarget)].severity, Severity::kHigh);
   EXPECT_EQ(two.jit, true);
+  EXPECT_EQ(two.check, CallSet::kSensitive);
+  EXPECT_EQ(one.check, std::nullopt);
   EXPECT_EQ(two.action, Action::kKill);
   EXPECT_EQ(two.action_at, Severity::kMedium);
   ASSERT_EQ(two.suppress.size(), 1u);
@@ -63,6 +66,7 @@ TEST(Policy, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {rules: {P1: severe}}\n"), HasSubstr("not 'severe'"));
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {jit: maybe}\n"), HasSubstr("jit is allow or deny"));
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {action: nuke}\n"), HasSubstr("not 'nuke'"));
+  EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {check: some}\n"), HasSubstr("check is sensitive, all or none, not 'some'"));
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {match: {exe: [a]}}\n"), HasSubstr("exe must be a word"));
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {match: {uid: root}}\n"), HasSubstr("uid must be a number"));
   EXPECT_THAT(ErrorOf("version: 1\nentries:\n  - {suppress: [{policy: P3}]}\n"), HasSubstr("must say its reason"));

