@@ -35,12 +35,17 @@ void Checker::Memory() {
     case MemoryKind::kJit: return Excepted(Policy::kMemory, Exception::kJit);
     case MemoryKind::kUprobes: return Excepted(Policy::kMemory, Exception::kUprobe);
     case MemoryKind::kAnonymous: return Violated(Policy::kMemory, Severity::kMedium, "the target is anonymous executable memory that nothing explains");
-    case MemoryKind::kNotCode: return NotCode();
+    case MemoryKind::kNotCode: return Fetched() ? Unknown(Policy::kMemory, Reason::kNoMap) : NotCode();
     // The BPF program could not execute there. That it could not look (another thread was changing the mappings) looks the
     // same, so it counts only here, where no mapping is known that would permit it.
     case MemoryKind::kUnknown: return index_ == 0 && window_.point && window_.point->not_code ? NotCode() : Unknown(Policy::kMemory, Reason::kNoMap);
   }
 }
+
+// A walk ahead has read code at every target but its newest, by the kernel's own mappings, and says where it was denied.
+// That no mapping is known here then means that nobody has told of it: what tells of mappings can be lost, and that it was
+// is told later.
+bool Checker::Fetched() const { return window_.point && window_.future && !(index_ == 0 && window_.point->not_code); }
 
 void Checker::NotCode() {
   Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");

@@ -70,6 +70,7 @@ class Checker {
 
   // check_target.cc
   void Memory();
+  bool Fetched() const;
   void NotCode();
   bool Askable(Policy policy);
   void Boundary();

@@ -55,6 +55,12 @@ void LeaveToTheEnd(Result* result) {
   }
 }
 
+// As long as the process is there: its mappings may not have been told of.
+bool IsCodeNow(int32_t pid, uint64_t address) {
+  auto maps = ReadMaps(pid);
+  return maps.ok() && std::any_of(maps->begin(), maps->end(), [address](const Mapping& m) { return m.executable && address >= m.start && address < m.end; });
+}
+
 std::string SideName(const EventSide& side) {
   std::string file = side.module.substr(side.module.rfind('/') + 1);
   return file + ":" + (side.symbol.empty() ? absl::StrFormat("%#x", side.address) : side.symbol.substr(0, side.symbol.rfind('+')));
@@ -257,7 +263,8 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   if (context->point == BRINK_CFI_SIGNAL) {
     const uint64_t ip = sample->head->ip;
     const bool returned = context->stack_words && context->stack[0] == ip;
-    if (map_.At(ip).memory == MemoryKind::kNotCode) {
+    if (map_.At(ip).memory == MemoryKind::kNotCode && !IsCodeNow(pid, ip)) {
+      window.point->not_code = true;
       fatal.from = fatal.to = ip;
       fatal.info = MakeInfo(returned ? Kind::kRet : Kind::kIndJump);
       window.records = {&fatal, 1};

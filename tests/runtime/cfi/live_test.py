@@ -325,6 +325,20 @@ class Live(unittest.TestCase):
         self.assertEqual({a["process"]["comm"] for a in told}, {"A3r"})
         self.assertEqual({(a["k8s"]["namespace"], a["k8s"]["pod"], a["k8s"]["uid"], a["container"]["name"]) for a in told}, {("shop", "web-1", uids["A3r"], "app")})
 
+    # The honest server is learned; the same server's chain then goes ways that it never went (P12, P13).
+    def test_what_was_learned_is_the_baseline(self):
+        base = self.work / "base"
+        environment = dict(os.environ, ATTACK_ROUNDS="60")
+        base.unlink(missing_ok=True)
+        done = subprocess.run([BRINK, "cfi", "learn", "-q", "-o", base, "--share", "100", "--warm", self.work / "A3r", "--warm", self.work / "libprobe.so", "--sink", f"json:{self.work}/learn.json", "--", self.work / "A15", "A15"],
+                              capture_output=True, text=True, timeout=120, env=environment)
+        self.assertTrue(base.exists(), done.stderr)
+        self.assertTrue(base.read_text(encoding="utf-8"))
+        _status, _alarms, report = self.run_attacks(["A3r"], "--baseline", base)
+        new = report["policies"]["P12"]
+        self.assertGreater(new["held"], 0)  # what the honest requests do was seen
+        self.assertGreater(new["violated"], 0)
+
     def test_ten_thousand_mappings(self):
         status, alarms, _report = self.run_attacks(["A3r"], environment={"ATTACK_MAPPINGS": "10000"})
         self.assertEqual(status, {"A3r": "42"})
