@@ -48,6 +48,9 @@ void Checker::Memory() {
 bool Checker::Fetched() const { return window_.point && window_.future && !(index_ == 0 && window_.point->not_code); }
 
 void Checker::NotCode() {
+  // Go's scheduler jumps to what it reads of a goroutine, which another thread may be taking at the same time: a walk ahead
+  // reads it too early.
+  if (Go() && window_.point && window_.future) return Excepted(Policy::kMemory, Exception::kGo);
   Violated(Policy::kMemory, Severity::kHigh, entry_->to < 0x1000 ? "the target is the zero page" : "the target is no executable mapping: stack, heap or nothing");
 }
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/output_file.h"
 #include "base/strings.h"
+#include "cfi/side_text.h"
 #include "kernel/proc_task.h"
 
 namespace brink::cfi {
@@ -38,8 +39,8 @@ bool Same(const Alarm& alarm) {
 
 std::string SnapshotJson(const Alarm& alarm, const TextOptions& options) {
   Json registers = Json::object(), at_check = Json::array();
-  for (size_t i = 0; i < BRINK_CFI_REGS; ++i) registers[kRegisters[i]] = absl::StrFormat("%#x", alarm.context.regs[i]);
-  for (uint32_t i = 0; i < alarm.context.stack_words; ++i) at_check.push_back(absl::StrFormat("%#x", alarm.context.stack[i]));
+  for (size_t i = 0; i < BRINK_CFI_REGS; ++i) registers[kRegisters[i]] = Hex(alarm.context.regs[i]);
+  for (uint32_t i = 0; i < alarm.context.stack_words; ++i) at_check.push_back(Hex(alarm.context.stack[i]));
   Json json = {{"schema", "brink.cfi.snapshot.v1"}, {"alarm", Json::parse(AlarmJson(alarm, options))}, {"registers", registers}, {"stack_at_check", at_check}, {"stack_now", nullptr}, {"maps", nullptr}};
   const std::string proc = "/proc/" + std::to_string(alarm.pid);
   if (Same(alarm)) {

@@ -13,6 +13,7 @@
 
 #include "base/strings.h"
 #include "kernel/proc_maps.h"
+#include "monitor/heal.h"
 #include "report/feed.h"
 
 namespace brink::cfi {
@@ -53,12 +54,6 @@ void LeaveToTheEnd(Result* result) {
     }
     result->severity = std::max(result->severity, v.severity);
   }
-}
-
-// As long as the process is there: its mappings may not have been told of.
-bool IsCodeNow(int32_t pid, uint64_t address) {
-  auto maps = ReadMaps(pid);
-  return maps.ok() && std::any_of(maps->begin(), maps->end(), [address](const Mapping& m) { return m.executable && address >= m.start && address < m.end; });
 }
 
 std::string SideName(const EventSide& side) {
@@ -203,6 +198,20 @@ const Judge::Process& Judge::Know(const brink_sample& head, const std::shared_pt
   return process;
 }
 
+// Where the thread goes on is code. If no mapping is known there, what told of it was lost. Once for all that is known of
+// the process: what cannot be found now will not be found again.
+void Judge::Heal(const brink_sample& head) {
+  const auto pid = static_cast<int32_t>(head.tgid);
+  const symbol::Mapping* mapping = map_.spaces().Find(pid, head.ip);
+  if (mapping && mapping->executable) return;
+  uint64_t& looked = processes_[pid].looked_at;
+  if (looked == map_.spaces().Generation(pid) + 1) return;
+  const bool healed = ReadMappingsAgain(pid, head.task_start_ns, &map_.spaces());
+  looked = map_.spaces().Generation(pid) + 1;
+  MutexLock lock(mutex_);
+  counts_.healed += healed;
+}
+
 StackPlace Judge::PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns) {
   if (!(context.sp_kind & BRINK_CFI_SP_KNOWN)) return StackPlace::kUnknown;
   if (context.sp_kind & BRINK_CFI_SP_GROWS) return StackPlace::kOwn;
@@ -238,7 +247,8 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
     ++counts_.left_out;
     return OkStatus();
   }
-  map_.Enter(pid, process.jit, side_band_lost_ > 0);
+  Heal(*sample->head);
+  map_.Enter(pid, processes_[pid].jit, side_band_lost_ > 0);
   const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
   const bool call = entering || context->point == BRINK_CFI_EXIT;
   if (context->sp_kind & BRINK_CFI_TO_MADE) map_.MakesCode(context->args[0], context->args[1]);
@@ -263,7 +273,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   if (context->point == BRINK_CFI_SIGNAL) {
     const uint64_t ip = sample->head->ip;
     const bool returned = context->stack_words && context->stack[0] == ip;
-    if (map_.At(ip).memory == MemoryKind::kNotCode && !IsCodeNow(pid, ip)) {
+    if (map_.At(ip).memory == MemoryKind::kNotCode) {
       window.point->not_code = true;
       fatal.from = fatal.to = ip;
       fatal.info = MakeInfo(returned ? Kind::kRet : Kind::kIndJump);

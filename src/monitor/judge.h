@@ -28,6 +28,7 @@ namespace brink::cfi {
 // Counts of a run, for reports and metrics.
 struct JudgeCounts {
   Result totals;  // by policy; violations of the last window only
+  uint64_t healed = 0;    // times that a process's mappings were read again because nobody had told of them
   uint64_t left_out = 0;  // windows of processes that a policy file wants judged elsewhere only, or not at all
   uint64_t windows = 0, empty = 0, alarms[4] = {}, suppressed = 0, learned_edges = 0, lost = 0;
   uint64_t busy_ns = 0;  // CPU time of the judging thread
@@ -69,6 +70,7 @@ class Judge : public Consumer {
     bool known = false, jit = false;  // by the policy in force
     CallSet judged = CallSet::kAll;   // which of its windows are
     uint64_t generation = 0;
+    uint64_t looked_at = 0;   // generation after /proc was read for mappings that nobody had told of, and 1
     ProcessFacts facts;   // as long as they could be read
     std::string comm;     // of that time: another name is another image
     ContainerFacts container;  // where only /proc tells it
@@ -87,6 +89,7 @@ class Judge : public Consumer {
   // The process with what the policy says of it.
   const Process& Know(const brink_sample& head, const std::shared_ptr<const PolicyFile>& policy);
   bool MakesCode(int32_t pid, bool was) const;
+  void Heal(const brink_sample& head);
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);
   void VisitStack(const brink_cfi& context, int32_t tid);
   Status Raise(const Window& window, const SampleView& sample, const brink_cfi& context, const PolicyFile& policy);

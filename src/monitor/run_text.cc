@@ -67,6 +67,7 @@ std::string ReportText(const RunReport& r) {
   const uint64_t unvetted = UnvettedChecks(c);
   if (unvetted) absl::StrAppendFormat(&out, "\nnothing could be said at %d of %d checks (%.1f %%): the process had not been vetted yet; %d processes were", unvetted, walks, Percent(unvetted, walks), r.lift.vetted);
   if (c[BRINK_CFI_CNT_FORGED]) absl::StrAppendFormat(&out, "\n%d times a thread returned from a signal's handler that it was not in", c[BRINK_CFI_CNT_FORGED]);
+  if (r.judge.healed) absl::StrAppendFormat(&out, "\nmappings that nobody had told of were read again %d times", r.judge.healed);
   if (r.judge.left_out) absl::StrAppendFormat(&out, "\n%d windows left out by policy files", r.judge.left_out);
   const Result& t = r.judge.totals;
   absl::StrAppendFormat(&out, "\n%d windows judged, %d edges of user code, %d checked (%.1f %%); of %d indirect edges between files with unwind tables %d without an answer (%.2f %%)\n", r.judge.windows, t.edges, t.checked, Percent(t.checked, t.edges), t.unwind_edges,
@@ -118,7 +119,7 @@ std::string ReportJson(const RunReport& r) {
                {"elapsed_ns", r.elapsed_ns},
                {"checks", c[BRINK_CFI_CNT_CHECKS]}, {"sent", c[BRINK_CFI_CNT_SENT]}, {"repeated", c[BRINK_CFI_CNT_REPEATED]}, {"repeated_edges", c[BRINK_CFI_CNT_REPEATED_EDGES]}, {"empty", c[BRINK_CFI_CNT_EMPTY]},
                {"throttled", c[BRINK_CFI_CNT_THROTTLED]}, {"nested", c[BRINK_CFI_CNT_NESTED]}, {"compat", c[BRINK_CFI_CNT_COMPAT]}, {"suspect", c[BRINK_CFI_CNT_SUSPECT]}, {"check_ns", c[BRINK_CFI_CNT_NS]},
-               {"misses", misses}, {"unvetted_checks", UnvettedChecks(c)}, {"forged_signal_returns", c[BRINK_CFI_CNT_FORGED]}, {"left_out", r.judge.left_out}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
+               {"misses", misses}, {"unvetted_checks", UnvettedChecks(c)}, {"forged_signal_returns", c[BRINK_CFI_CNT_FORGED]}, {"left_out", r.judge.left_out}, {"mappings_read_again", r.judge.healed}, {"lift", {{"queue_full", r.lift.queue_full}, {"pages", r.lift.pages}, {"ahead", r.lift.ahead}, {"vetted", r.lift.vetted}}}, {"whole_walk_median_ns", MedianNs(c)}, {"judge_median_ns", MedianJudgeNs(c)}, {"whole_walk_ns_log2", times}, {"stops", stops},
                {"actions", {{"killed", c[BRINK_CFI_CNT_KILLED]}, {"stopped", c[BRINK_CFI_CNT_STOPPED]}, {"denied", c[BRINK_CFI_CNT_DENIED]}, {"dry", c[BRINK_CFI_CNT_WOULD]}, {"held_back", c[BRINK_CFI_CNT_HELD_BACK]}}},
                {"windows", r.judge.windows}, {"edges", r.judge.totals.edges}, {"checked", r.judge.totals.checked}, {"unwind_edges", r.judge.totals.unwind_edges}, {"unwind_unknown", r.judge.totals.unwind_unknown}, {"hardware", r.hardware}, {"no_past", c[BRINK_CFI_CNT_NO_PAST]}, {"short_past", c[BRINK_CFI_CNT_SHORT_PAST]}, {"forgotten", r.judge.totals.forgotten}, {"judge_cpu_ns", r.judge.busy_ns},
                {"alarms", {{"high", r.judge.alarms[3]}, {"medium", r.judge.alarms[2]}, {"low", r.judge.alarms[1]}, {"info", r.judge.alarms[0]}, {"suppressed", r.judge.suppressed}}},

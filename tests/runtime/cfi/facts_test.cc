@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "cfi/facts.h"
+#include "cfi/policies.h"
 #include "support/process.h"
 #include "support/status_matchers.h"
 
@@ -129,6 +130,39 @@ TEST_P(FactsOf, LandingPadsAreInstructionsBehindCalls) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Installed, FactsOf, ::testing::Values("/usr/bin/gzip", "/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libgcc_s.so.1", "/usr/lib/x86_64-linux-gnu/libapt-private.so.0.0"));
+
+// A program alone in an address space, at the addresses of its file.
+class Alone : public CodeMap {
+ public:
+  explicit Alone(Facts* facts) : facts_(facts) {}
+  Place At(uint64_t address) override {
+    if (!facts_->InText(address)) return {.memory = MemoryKind::kNotCode};
+    return {.memory = MemoryKind::kFile, .facts = facts_, .address = address, .module = 1};
+  }
+
+ private:
+  Facts* facts_;
+};
+
+TEST(GoPrograms, AWalkAheadMayEndNowhere) {
+  testing_support::TempDir dir;
+  const std::string go = dir.File("go");
+  if (testing_support::Run({"objcopy", "--add-section", ".go.buildinfo=/etc/passwd", "/usr/bin/gzip", go}).status != 0) GTEST_SKIP() << "needs objcopy and /usr/bin/gzip";
+  for (const std::string& path : {std::string("/usr/bin/gzip"), go}) {
+    auto facts = Facts::Load(*elf::File::Open(path));
+    ASSERT_THAT(facts, IsOk());
+    const bool is_go = facts->runtime() == Runtime::kGo;
+    EXPECT_EQ(is_go, path == go);
+    const BranchEntry edge = {facts->functions().at(0).start, 0x7f0000001000, MakeInfo(Kind::kIndJump)};
+    Alone map(&*facts);
+    for (bool future : {true, false}) {
+      Window window{.records = {&edge, 1}, .future = future, .point = CheckPoint{.not_code = true}};
+      Result result;
+      Check(window, map, &result);
+      EXPECT_EQ(result.violations.size(), is_go && future ? 0u : 1u) << path << future;
+    }
+  }
+}
 
 // Bytes turned over, files cut short: facts or an error, never a crash, and never more than the bounds.
 TEST(HostileFiles, GiveFactsOrAnError) {

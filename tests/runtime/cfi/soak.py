@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Real programs under brink cfi, checked at system calls and 400 times a second: how many edges are checked, what is unknown, and that nothing of medium or above is told.
 
-  soak.py BUILD [--minutes 30] [--edges 10000000] [--state FILE] [--chunk 45]
+  soak.py BUILD [--minutes 30] [--edges 10000000] [--state FILE] [--chunk 45] [--only gdb,go]
 
 Runs until both are reached. With --state it goes on where an earlier run ended. Exit status 1 where there was an alarm.
 """
@@ -65,11 +65,12 @@ def main():
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--state")
     parser.add_argument("--chunk", type=int, default=45)
+    parser.add_argument("--only", default="")
     args = parser.parse_args()
     state = {"seconds": 0, "edges": 0, "checked": 0, "windows": 0, "alarms": [], "policies": {}, "ran": {}, "missing": {}, "stops": {}, "exceptions": {}, "throttled": 0, "checks": 0, "lost": 0, "unwind_edges": 0, "unwind_unknown": 0}
     if args.state and os.path.exists(args.state):
         state = json.load(open(args.state, encoding="utf-8"))
-    jobs = [job for job in WORK if shutil.which(job[1])]
+    jobs = [job for job in WORK if shutil.which(job[1]) and (not args.only or job[0] in args.only.split(","))]
     work = pathlib.Path(tempfile.mkdtemp(prefix="brink-soak-"))
     turn = 0
     try:
@@ -90,6 +91,7 @@ def main():
             for field, source in (("ran", names), ("missing", report["files_missing"]), ("stops", report["stops"]), ("exceptions", report["exceptions"])):
                 for key, n in source.items():
                     state[field][key] = state[field].get(key, 0) + n
+            state.setdefault("whole", []).extend(told[:max(0, 20 - len(state.get("whole", [])))])
             for a in told:
                 v = a["violation"]
                 state["alarms"].append(f"{a['process']['comm']}: {'+'.join(a['policy_ids'])} {a['severity']}: {a['message']}; {v['from']['module']} {v['from']['symbol']} -> {v['to']['module']} {v['to']['symbol']} at {a['hook']['point']} {a['hook']['syscall']}")
@@ -112,6 +114,8 @@ def main():
             print(f"| {name} | {p['held']} | {p['violated']} | {p['excepted']} | {unknown} | " + ", ".join(f"{k} {v}" for k, v in p["unknown"].items()) + " |")
     print("walks ended by: " + ", ".join(f"{k} {v}" for k, v in sorted(state["stops"].items(), key=lambda kv: -kv[1]) if v))
     print("excepted as: " + ", ".join(f"{k} {v}" for k, v in state["exceptions"].items() if v))
+    for a in state.get("whole", [])[:5]:
+        print("WHOLE " + json.dumps(a))
     for line, n in collections.Counter(state["alarms"]).most_common(30):
         print(f"ALARM {n}x {line}")
     return 1 if state["alarms"] else 0
