@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cfi/a64_facts.h"
 #include "elf/cursor.h"
 #include "elf/eh_frame.h"
 #include "elf/symbols.h"
@@ -14,6 +15,9 @@ using decode::Flow;
 
 constexpr uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 constexpr size_t kLongestCall = 9, kShortestCall = 2;
+constexpr uint16_t kMachineA64 = 183;  // EM_AARCH64
+// mov $15,%rax; syscall
+constexpr uint8_t kRestorerX86[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
 constexpr size_t kMaxTaken = 4'000'000;
 
 bool Contains(const std::vector<uint64_t>& sorted, uint64_t value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
@@ -35,6 +39,7 @@ StatusOr<Facts> Facts::Load(const elf::File& file, const FactLimits& limits) {
   facts.limits_ = limits;
   facts.build_id_ = file.BuildId().value_or("");
   facts.start_ = file.entry();
+  if (file.machine() == kMachineA64) facts.machine_ = decode::Machine::kA64;
   uint64_t total = 0;
   for (const elf::Segment& segment : file.segments()) {
     if (!segment.load() || !segment.executable() || segment.file_size == 0) continue;
@@ -135,6 +140,10 @@ void Facts::ReadTaken(const elf::File& file) {
   }
   for (const Text& text : text_) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(text.bytes.data());
+    if (machine_ == decode::Machine::kA64) {
+      FormedAddressesA64({bytes, text.bytes.size()}, text.vaddr, take);
+      continue;
+    }
     for (size_t i = 0; i + 5 <= text.bytes.size(); ++i) {
       int32_t word;
       // lea disp32(%rip), reg
@@ -162,7 +171,8 @@ void Facts::ReadProperty(const elf::File& file) {
   auto bytes = file.ReadSection(".note.gnu.property");
   if (!bytes.ok()) return;
   elf::Cursor in(*bytes, file.little_endian());
-  constexpr uint32_t kX86Feature1And = 0xc0000002;
+  // Bit 0 of either asks for landing pads; bit 1 is the shadow stack of one machine, signed returns of the other.
+  const uint32_t features = machine_ == decode::Machine::kA64 ? 0xc0000000 : 0xc0000002;
   while (in.left() >= 12) {
     const uint32_t name_size = in.U32(), size = in.U32(), type = in.U32();
     std::string_view name = in.Bytes((uint64_t{name_size} + 3) & ~uint64_t{3});
@@ -171,7 +181,7 @@ void Facts::ReadProperty(const elf::File& file) {
     elf::Cursor properties(description, file.little_endian());
     while (properties.left() >= 8) {
       const uint32_t what = properties.U32(), length = properties.U32();
-      if (what == kX86Feature1And && length == 4) features_ = properties.U32(), properties.Skip(std::min<size_t>(4, properties.left()));
+      if (what == features && length == 4) features_ = properties.U32(), properties.Skip(std::min<size_t>(4, properties.left()));
       else properties.Skip((uint64_t{length} + 7) & ~uint64_t{7});
     }
   }
@@ -241,17 +251,36 @@ Known Facts::IsTaken(uint64_t address) const {
 }
 
 Known Facts::HasEndbr(uint64_t address) const {
+  if (machine_ == decode::Machine::kA64) {
+    auto word = Code(address, 4);
+    uint32_t value = 0;
+    if (word.size() < sizeof value) return Known::kUnknown;
+    std::memcpy(&value, word.data(), sizeof value);
+    return IsCallPadA64(value) ? Known::kYes : Known::kNo;
+  }
   auto code = Code(address, sizeof kEndbr64);
   if (code.size() < sizeof kEndbr64) return Known::kUnknown;
   return std::memcmp(code.data(), kEndbr64, sizeof kEndbr64) == 0 ? Known::kYes : Known::kNo;
 }
 
+std::optional<decode::Insn> Facts::InsnAt(uint64_t address) const {
+  auto code = Code(address, decode::kMaxInsnBytes);
+  return code.empty() ? std::nullopt : decode::Decode(machine_, code, address);
+}
+
+bool Facts::IsRestorer(uint64_t address) const {
+  const std::span<const uint8_t> wanted = machine_ == decode::Machine::kA64 ? SignalRestorerA64() : std::span<const uint8_t>(kRestorerX86);
+  return std::ranges::equal(Code(address, wanted.size()), wanted);
+}
+
 std::optional<decode::Insn> Facts::CallBefore(uint64_t address) const {
-  for (size_t length = kLongestCall; length >= kShortestCall; --length) {
+  const bool fixed = machine_ == decode::Machine::kA64;
+  const size_t longest = fixed ? 4 : kLongestCall, shortest = fixed ? 4 : kShortestCall;
+  for (size_t length = longest; length >= shortest; --length) {
     if (address < length) continue;
     auto code = Code(address - length, length);
     if (code.size() < length) continue;
-    auto insn = decode::Decode(code, address - length);
+    auto insn = decode::Decode(machine_, code, address - length);
     if (insn && insn->length == length && (insn->flow == Flow::kCall || insn->flow == Flow::kIndCall)) return insn;
   }
   return std::nullopt;
@@ -266,7 +295,7 @@ const Facts::Layout& Facts::LayoutOf(const Function& function) {
   if (size > 0 && size <= limits_.max_function_bytes && code.size() == size) {
     uint64_t at = 0;
     while (at < size) {
-      auto insn = decode::Decode(code.subspan(at, std::min<uint64_t>(size - at, decode::kMaxInsnBytes)), function.start + at);
+      auto insn = decode::Decode(machine_, code.subspan(at, std::min<uint64_t>(size - at, decode::kMaxInsnBytes)), function.start + at);
       if (!insn) break;
       layout.offsets.push_back(static_cast<uint32_t>(at));
       const bool direct = insn->flow == Flow::kJump || insn->flow == Flow::kCond;

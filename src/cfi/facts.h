@@ -54,7 +54,8 @@ class Facts {
   std::span<const PltSlot> plt() const { return plt_; }
   std::span<const uint64_t> landing_pads() const { return pads_; }     // sorted
   std::span<const uint64_t> address_taken() const { return taken_; }   // sorted; into text
-  bool ibt() const { return features_ & 1; }
+  decode::Machine machine() const { return machine_; }
+  bool ibt() const { return features_ & 1; }  // marked for landing pads at indirect targets: endbr64, or bti
   bool shadow_stack() const { return features_ & 2; }
   bool has_unwind() const { return has_unwind_; }
   Runtime runtime() const { return runtime_; }
@@ -75,7 +76,11 @@ class Facts {
   Known IsEntry(uint64_t address) const;    // no function information around it: unknown
   Known IsPad(uint64_t address) const;      // landing pad of an exception table
   Known IsTaken(uint64_t address) const;    // its address is somewhere in the file
-  Known HasEndbr(uint64_t address) const;
+  Known HasEndbr(uint64_t address) const;   // a landing pad for indirect calls: endbr64; bti c and its like
+  // The instruction at `address`; nothing outside the executable parts.
+  std::optional<decode::Insn> InsnAt(uint64_t address) const;
+  // Whether what stands there is the code that signal handlers return to.
+  bool IsRestorer(uint64_t address) const;
   Known IsBoundary(uint64_t address);       // of an instruction
   // The call that ends at `address`, if the bytes before it can be one (several readings: the longest).
   std::optional<decode::Insn> CallBefore(uint64_t address) const;
@@ -118,6 +123,7 @@ class Facts {
   bool has_dynamic_ = false;      // a table of dynamic symbols, empty or not
   std::vector<PltSlot> plt_;
   std::vector<uint64_t> pads_, taken_;
+  decode::Machine machine_ = decode::Machine::kX86;
   uint32_t features_ = 0;
   uint64_t start_ = 0;
   Runtime runtime_ = Runtime::kNative;

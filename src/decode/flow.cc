@@ -17,4 +17,8 @@ Kind KindOf(Flow flow) {
   return Kind::kUnknown;
 }
 
+std::optional<Insn> Decode(Machine machine, std::span<const uint8_t> bytes, uint64_t ip) {
+  return machine == Machine::kA64 ? DecodeA64(bytes, ip) : DecodeX86(bytes, ip);
+}
+
 }  // namespace brink::decode

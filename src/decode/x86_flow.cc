@@ -2,8 +2,6 @@
 
 #include "decode/flow.h"
 
-#ifdef __x86_64__
-
 namespace brink::decode {
 namespace {
 
@@ -201,7 +199,7 @@ bool ConditionHolds(uint8_t condition, uint64_t flags) {
   return holds != (condition & 1);
 }
 
-bool Taken(const Insn& insn, const CpuRegs& regs) {
+bool Taken(const Insn& insn, const X86Regs& regs) {
   if (insn.condition < Insn::kRcxZero) return ConditionHolds(insn.condition, regs.flags);
   uint64_t mask = insn.count32 ? 0xffffffff : ~uint64_t{0};
   uint64_t count = regs.gpr[1] & mask;
@@ -212,7 +210,7 @@ bool Taken(const Insn& insn, const CpuRegs& regs) {
   return more;
 }
 
-uint64_t Address(const Location& where, const CpuRegs& regs, uint64_t next_ip) {
+uint64_t Address(const Location& where, const X86Regs& regs, uint64_t next_ip) {
   uint64_t address = static_cast<uint64_t>(where.displacement);
   if (where.ip_relative) address += next_ip;
   if (where.base != Location::kNoRegister) address += regs.gpr[where.base];
@@ -231,7 +229,7 @@ std::optional<Outcome> ReadTarget(Memory& memory, uint64_t address) {
 
 }  // namespace
 
-std::optional<Insn> Decode(std::span<const uint8_t> bytes, uint64_t ip) {
+std::optional<Insn> DecodeX86(std::span<const uint8_t> bytes, uint64_t ip) {
   Decoded d;
   size_t size = std::min(bytes.size(), kMaxInsnBytes);
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&Decoder(), bytes.data(), size, &d.insn, d.operands))) return std::nullopt;
@@ -248,7 +246,7 @@ std::optional<Insn> Decode(std::span<const uint8_t> bytes, uint64_t ip) {
   return out;
 }
 
-std::optional<Outcome> Evaluate(const Insn& insn, const CpuRegs& regs, Memory& memory) {
+std::optional<Outcome> Evaluate(const Insn& insn, const X86Regs& regs, Memory& memory) {
   uint64_t next_ip = regs.ip + insn.length;
   switch (insn.flow) {
     case Flow::kNext: return Outcome{false, next_ip};
@@ -267,5 +265,3 @@ std::optional<Outcome> Evaluate(const Insn& insn, const CpuRegs& regs, Memory& m
 }
 
 }  // namespace brink::decode
-
-#endif  // __x86_64__

@@ -60,6 +60,7 @@ class Scanner {
     uint64_t next = ip_ + insn.length;
     switch (insn.flow) {
       case Flow::kNext:
+        if (insn.exclusive && !insn.stores) break;  // a stop before its store would make that fail, again and again
         path_.state.Apply(insn.stack);
         ip_ = next;
         return true;
@@ -115,6 +116,7 @@ class Scanner {
 }  // namespace
 
 void PathState::Push(uint64_t return_ip) {
+  if (!decode::kReturnsOnStack) return;
   if (!sp) {
     calls.clear();
     return;
@@ -126,7 +128,7 @@ void PathState::Push(uint64_t return_ip) {
 }
 
 std::optional<uint64_t> PathState::Pop() {
-  if (!sp) return std::nullopt;
+  if (!sp || !decode::kReturnsOnStack) return std::nullopt;
   while (!calls.empty() && calls.back().slot < *sp) calls.pop_back();
   if (calls.empty() || calls.back().slot != *sp) return std::nullopt;
   uint64_t back = calls.back().return_ip;

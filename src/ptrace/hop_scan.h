@@ -3,7 +3,8 @@
 // Straight code, direct jumps and direct calls are certain. A return is taken as certain to go back to its call only
 // while the stack pointer is known all the way and nothing was stored through it over the return address; even then the
 // branches behind it count only when the thread really arrives at the next stop (the caller commits them there), so
-// that a return address overwritten through another pointer shortens a stack instead of making it wrong.
+// that a return address overwritten through another pointer shortens a stack instead of making it wrong. Where calls
+// leave the return address in a register (A64), every return is looked at.
 // Pure: bytes in, path out.
 #pragma once
 

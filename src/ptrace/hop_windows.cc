@@ -10,7 +10,22 @@ void HopWindows::Advance(Thread& thread) {
   thread.path = {};
   thread.path.state.sp = thread.regs.sp();
   thread.ticks_without_hit = 0;
+  thread.stands = 0;
   Send(thread, thread.regs.ip);
+}
+
+void HopWindows::StepOff(Thread& thread) {
+  if (thread.breakpoint_set) ClearBreakpoint(thread.tid);
+  thread.breakpoint_set = false;
+  thread.phase = Thread::Phase::kStep;
+  Resume(thread, PTRACE_SINGLESTEP);
+}
+
+void HopWindows::Await(Thread& thread, uint64_t ip) {
+  bool ready = thread.breakpoint_set ? MoveBreakpoint(thread.tid, ip) : SetBreakpoint(thread.tid, ip);
+  thread.breakpoint_set = true;
+  if (ready) Resume(thread, PTRACE_CONT);
+  else Finish(thread, BRINK_STOP_FAULT, 0);
 }
 
 void HopWindows::Send(Thread& thread, uint64_t ip) {
@@ -27,10 +42,9 @@ void HopWindows::Send(Thread& thread, uint64_t ip) {
     if (recorder_->Full(thread.window)) return Finish(thread, BRINK_STOP_FULL, ip);
     ++thread.window.stops;  // a kind filter left some out: on with the next stretch, but not for ever
   }
-  bool ready = thread.breakpoint_set ? MoveBreakpoint(thread.tid, ip) : SetBreakpoint(thread.tid, ip);
-  thread.breakpoint_set = true;
-  if (ready) Resume(thread, PTRACE_CONT);
-  else Finish(thread, BRINK_STOP_FAULT, 0);
+  // A loop of one branch: where resuming meets the breakpoint again, it must be left first.
+  if (!decode::kResumesOverBreakpoint && ip == thread.stands) StepOff(thread);
+  else Await(thread, ip);
 }
 
 void HopWindows::Confirm(Thread& thread) {
@@ -61,20 +75,22 @@ bool HopWindows::TakeBranch(Thread& thread) {
   if (insn.flow == Flow::kIndCall) state.Push(ip + insn.length);
   if (insn.flow == Flow::kRet) {
     state.Pop();
-    state.sp = thread.regs.sp() + 8 + static_cast<uint64_t>(insn.stack.delta);
+    state.sp = thread.regs.sp() + (decode::kReturnsOnStack ? 8 : 0) + static_cast<uint64_t>(insn.stack.delta);
   }
   if (outcome->branched) recorder_->Add(&thread.window, ip, outcome->next, decode::KindOf(insn.flow));
   if (recorder_->Full(thread.window)) {
     Finish(thread, BRINK_STOP_FULL, outcome->next);
     return false;
   }
+  thread.stands = ip;
   thread.regs.ip = outcome->next;
   return true;
 }
 
 void HopWindows::OnTrap(Thread& thread, TrapKind kind) {
   // An unexplained hit lacks the resume flag: the breakpoint strikes again at once, this time with its reason.
-  if (!Open(thread) || kind != TrapKind::kBreakpoint) {
+  const bool stepped = kind == TrapKind::kStep && thread.phase == Thread::Phase::kStep;
+  if (!Open(thread) || (kind != TrapKind::kBreakpoint && !stepped)) {
     Resume(thread, PTRACE_CONT);
     return;
   }
@@ -85,6 +101,8 @@ void HopWindows::OnTrap(Thread& thread, TrapKind kind) {
     Resume(thread, PTRACE_CONT);
     return;
   }
+  thread.phase = Thread::Phase::kFree;
+  if (stepped && thread.regs.ip != thread.path.stop_ip) return Await(thread, thread.path.stop_ip);
   bool astray = thread.regs.ip != thread.path.stop_ip ||
                 (thread.path.state.sp && *thread.path.state.sp != thread.regs.sp());
   if (astray) {
@@ -103,7 +121,7 @@ void HopWindows::OnTrap(Thread& thread, TrapKind kind) {
 
 void HopWindows::OnBusyTick(Thread& thread) {
   if (++thread.ticks_without_hit < 2) {
-    Resume(thread, PTRACE_CONT);
+    Resume(thread, thread.phase == Thread::Phase::kStep ? PTRACE_SINGLESTEP : PTRACE_CONT);
     return;
   }
   recorder_->Count(kStrayed);
@@ -113,6 +131,7 @@ void HopWindows::OnBusyTick(Thread& thread) {
 
 void HopWindows::Undo(Thread& thread) {
   Discard(thread);
+  thread.phase = Thread::Phase::kFree;
   if (thread.breakpoint_set) ClearBreakpoint(thread.tid);
   thread.breakpoint_set = false;
 }

@@ -27,6 +27,10 @@ class HopWindows : public Windows {
   void Discard(Thread& thread);
   // Works out the path from `ip` on and sends the thread to its end.
   void Send(Thread& thread, uint64_t ip);
+  // Moves the breakpoint to `ip` and resumes.
+  void Await(Thread& thread, uint64_t ip);
+  // Past the instruction that the thread stands at, without a breakpoint.
+  void StepOff(Thread& thread);
 };
 
 }  // namespace brink::ptrace

@@ -36,6 +36,8 @@ SyscallStop ReadSyscallStop(const Thread& thread) {
   if (stop.exit) stop.restarts = IsRestart(info.exit.rval);
 #ifdef __x86_64__
   stop.number = thread.regs.raw.orig_rax;
+#else
+  stop.number = thread.regs.gpr[8];
 #endif
   return stop;
 }
@@ -157,6 +159,7 @@ void StepWhole::Advance(Thread& thread, int signal) {
 }
 
 void StepWhole::OnTrap(Thread& thread, TrapKind kind) {
+  stepper_.Disarm(thread);
   if (kind != TrapKind::kHandler && thread.phase == Phase::kStep) {
     uint64_t before = thread.regs.ip;
     if (!stepper_.Arrive(thread)) {
@@ -190,6 +193,7 @@ void StepWhole::OnSyscall(Thread& thread) {
 }
 
 void StepWhole::OnSignal(Thread& thread, int signal) {
+  stepper_.Disarm(thread);
   if (thread.phase == Phase::kRunOver) return Resume(thread, PTRACE_SYSCALL, signal);
   uint64_t before = thread.regs.ip;
   uint64_t mask = 0;
@@ -217,7 +221,10 @@ void StepWhole::OnEvent(Thread& thread) {
 
 void StepWhole::Close(Thread& thread, bool alive) {
   if (!thread.machine.Is(ThreadState::kHopping)) return;
-  if (alive) RestoreMask(thread);
+  if (alive) {
+    stepper_.Disarm(thread);
+    RestoreMask(thread);
+  }
   EndChunk(thread, alive ? BRINK_STOP_SIGNAL : BRINK_STOP_EXIT, thread.regs.ip);
 }
 

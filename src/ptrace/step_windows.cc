@@ -2,6 +2,8 @@
 
 #include <sys/ptrace.h>
 
+#include <utility>
+
 namespace brink::ptrace {
 
 using decode::Flow;
@@ -11,11 +13,34 @@ void Stepper::Look(Thread& thread) {
   ProcessMemory memory(thread.tid);
   size_t size = memory.Read(thread.regs.ip, bytes, sizeof bytes);
   thread.insn = decode::Decode({bytes, size}, thread.regs.ip);
+  thread.exclusive.reset();
+  if (thread.insn && thread.insn->exclusive && !thread.insn->stores) thread.exclusive = ScanExclusive(thread.regs.ip, memory);
 }
 
 void Stepper::Go(Thread& thread, int signal) {
   thread.phase = Thread::Phase::kStep;
+  if (signal) thread.exclusive.reset();  // a handler comes first
+  if (thread.exclusive && SetBreakpoints(thread.tid, thread.exclusive->Ends())) {
+    thread.breakpoint_set = true;
+    return Resume(thread, PTRACE_CONT);
+  }
+  thread.exclusive.reset();
   Resume(thread, PTRACE_SINGLESTEP, signal);
+}
+
+void Stepper::Disarm(Thread& thread) {
+  if (thread.breakpoint_set) ClearBreakpoint(thread.tid);
+  thread.breakpoint_set = false;
+}
+
+bool Stepper::ArriveBehind(Thread& thread, const Exclusive& exclusive) {
+  if (thread.regs.ip == exclusive.end) return true;
+  for (const Exclusive::Exit& exit : exclusive.exits) {
+    if (exit.to != thread.regs.ip) continue;
+    recorder_->Add(&thread.window, exit.from, exit.to, Kind::kCond);
+    return true;
+  }
+  return false;
 }
 
 bool Stepper::Arrive(Thread& thread) {
@@ -23,6 +48,7 @@ bool Stepper::Arrive(Thread& thread) {
   recorder_->Count(kStops);
   ++thread.window.stops;
   if (!ReadRegs(thread.tid, &thread.regs)) return false;  // where it arrived is not known
+  if (auto exclusive = std::exchange(thread.exclusive, std::nullopt)) return ArriveBehind(thread, *exclusive);
   if (!thread.insn) return thread.regs.ip - before.ip <= decode::kMaxInsnBytes;
   const decode::Insn& insn = *thread.insn;
   uint64_t next = before.ip + insn.length;
@@ -66,6 +92,7 @@ void StepWindows::Advance(Thread& thread) {
 }
 
 void StepWindows::OnTrap(Thread& thread, TrapKind kind) {
+  stepper_.Disarm(thread);
   if (!Open(thread) || kind == TrapKind::kHandler) {
     Resume(thread, PTRACE_CONT);
     return;
@@ -79,6 +106,9 @@ void StepWindows::OnTrap(Thread& thread, TrapKind kind) {
 void StepWindows::OnBusyTick(Thread& thread) { stepper_.Go(thread); }
 
 // PTRACE_CONT and PTRACE_DETACH take the trap flag off.
-void StepWindows::Undo(Thread& thread) { thread.phase = Thread::Phase::kFree; }
+void StepWindows::Undo(Thread& thread) {
+  stepper_.Disarm(thread);
+  thread.phase = Thread::Phase::kFree;
+}
 
 }  // namespace brink::ptrace

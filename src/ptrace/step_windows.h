@@ -12,13 +12,16 @@ class Stepper {
 
   // Decodes the instruction at thread.regs.ip into thread.insn (nothing where it cannot be read or decoded).
   void Look(Thread& thread);
-  // Resumes for this one instruction.
+  // Resumes for this one instruction, or to the end of the exclusive access that it begins.
   void Go(Thread& thread, int signal = 0);
+  // Takes off the breakpoints at that end. To be called in each stop before anything else resumes.
+  void Disarm(Thread& thread);
   // After the trap: reads the registers and records the branch, if it was one. False: the thread is somewhere that the
   // instruction does not explain (a restartable sequence was aborted); nothing was recorded.
   bool Arrive(Thread& thread);
 
  private:
+  bool ArriveBehind(Thread& thread, const Exclusive& exclusive);
   Recorder* recorder_;
 };
 

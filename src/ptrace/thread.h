@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "decode/flow.h"
+#include "ptrace/exclusive.h"
 #include "ptrace/hop_scan.h"
 #include "ptrace/thread_state.h"
 #include "ptrace/tracee.h"
@@ -40,12 +41,14 @@ struct Thread {
   } phase = Phase::kFree;
   Regs regs;
   std::optional<decode::Insn> insn;
+  std::optional<Exclusive> exclusive;  // kStep: `insn` begins one, and the thread runs to its end
   bool mask_lifted = false;    // SIGTRAP is taken out of the mask for a while
   uint64_t mask = 0;           // the thread's own mask, while lifted
   uint64_t call_end = 0;       // where the system call under way returns to, if it just returns
 
   // hop
   Path path;                   // from the last stop to the next, not yet confirmed
+  uint64_t stands = 0;         // address of the branch that was worked out and not yet executed; 0: none
   uint32_t ticks_without_hit = 0;
   bool breakpoint_set = false;
 };

@@ -94,7 +94,11 @@ TrapKind ClassifyTrap(pid_t tid) {
       return info.perf_flags & kPerfAsync ? TrapKind::kLateTick : TrapKind::kTick;
     case TRAP_TRACE: return TrapKind::kStep;
     case TRAP_HWBKPT: return TrapKind::kBreakpoint;
+#ifdef __aarch64__
+    case TRAP_BRKPT: return TrapKind::kForeign;  // what a breakpoint instruction has there
+#else
     case TRAP_BRKPT: return TrapKind::kUnexplained;  // a breakpoint instruction has SI_KERNEL
+#endif
     case SIGTRAP: return TrapKind::kHandler;
     default: return TrapKind::kForeign;
   }

@@ -1,6 +1,6 @@
 // One stopped thread as ptrace shows it: registers, memory, signal mask, debug registers, and the ways to resume it.
 //
-// Everything architecture-dependent of the exact sources is here and in decode/: x86-64 in tracee_x86.cc. All calls
+// Everything architecture-dependent of the exact sources is here and in decode/: tracee_x86.cc, tracee_a64.cc. All calls
 // need a ptrace-stopped thread seized by the calling thread, unless said otherwise; a thread that was killed meanwhile
 // makes them fail, which is never an error to report: its end comes through waitpid.
 #pragma once
@@ -10,6 +10,7 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <span>
 
 #include "base/status.h"
 #include "decode/flow.h"
@@ -44,6 +45,9 @@ class ProcessMemory : public decode::Memory {
 bool SetBreakpoint(pid_t tid, uint64_t address);
 bool MoveBreakpoint(pid_t tid, uint64_t address);
 bool ClearBreakpoint(pid_t tid);
+// Several at once, in place of all that were set; false where the CPU has not so many.
+inline constexpr size_t kMostBreakpoints = 4;
+bool SetBreakpoints(pid_t tid, std::span<const uint64_t> addresses);
 
 // A pushed flags image at `sp` shows the tracer's trap flag: takes it out again.
 void HidePushedTrapFlag(pid_t tid, uint64_t sp);

@@ -42,6 +42,15 @@ bool WriteRegs(pid_t tid, const struct user_regs_struct& raw) {
   return Ask(PTRACE_SETREGS, tid, 0, const_cast<struct user_regs_struct*>(&raw));
 }
 
+bool SetBreakpoints(pid_t tid, std::span<const uint64_t> addresses) {
+  uint64_t enable = 0;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (i >= kMostBreakpoints || !PokeDebug(tid, static_cast<int>(i), addresses[i])) return false;
+    enable |= kEnableFirst << 2 * i;
+  }
+  return PokeDebug(tid, 7, enable);
+}
+
 bool SetBreakpoint(pid_t tid, uint64_t address) { return PokeDebug(tid, 0, address) && PokeDebug(tid, 7, kEnableFirst); }
 bool MoveBreakpoint(pid_t tid, uint64_t address) { return PokeDebug(tid, 0, address); }
 bool ClearBreakpoint(pid_t tid) { return PokeDebug(tid, 7, 0); }

@@ -37,6 +37,8 @@ def _parser():
     run.add_argument("--memory", default="1G", help="memory of the guest (default 1G)")
     run.add_argument("--timeout", type=int, default=120, help="CPU seconds a virtual CPU until the guest is given up (default 120)")
     run.add_argument("--add", action="append", default=[], metavar="PATH", help="a further file with its libraries, or a folder")
+    run.add_argument("--packages", default="", metavar="NAMES", help="packages of the guest's architecture, unpacked into its root; a lane's "
+                     "name stands for that lane's")
     run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     run.add_argument("--lbr", nargs="?", const="plugin", choices=("plugin", "canned"),
                      help="branch hardware: the guest's true branches (default), or what a test feeds to /dev/brink_lbr")
@@ -54,6 +56,8 @@ def _parser():
 
 def make_guest(options):
     made = guest.Guest(kernels.find(options.kernel), options.cpus, options.memory, options.timeout)
+    for name in options.packages.split():
+        made.packages += lane.packages(name) if name in lane.names() else [name]
     made.append, made.out, made.counted = options.append, options.out, options.counted
     made.files += [shutil.which(p) or p for p in options.add]
     if options.lbr:

@@ -61,6 +61,7 @@ class Guest:
         self.memory = memory
         self.timeout = timeout
         self.begun = False  # whether our script started in a guest that gave no answer
+        self.packages = []  # of the guest's architecture, unpacked over its root
         self.files = []    # paths of this machine, with their libraries
         self.modules = []  # (path of a .ko, parameters)
         self.env = {}
@@ -85,6 +86,8 @@ class Guest:
 
     def _image(self, work, script):
         root = image.Root(os.path.join(work, "root"), self.kernel["arch"])
+        if self.packages:
+            root.overlay(kernels.packages(self.packages, self.kernel["arch"]))
         for path in self.files:
             root.add(path)
         for path, parameters in self.modules:

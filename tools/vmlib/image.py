@@ -82,6 +82,24 @@ class Root:
             if applet != "busybox":
                 os.symlink("busybox", self.path("usr/bin/" + applet))
 
+    def overlay(self, folder):
+        """The contents of unpacked packages at the paths that they have there."""
+        for base, dirs, files in os.walk(folder):
+            inside = os.path.relpath(base, folder)
+            if inside.split("/")[:3] in (["usr", "share", "doc"], ["usr", "share", "man"], ["usr", "share", "locale"]):
+                continue
+            # This root has /bin and its like as links into /usr; packages of this release do not know that.
+            target = os.path.realpath(os.path.join(self.folder, inside))
+            os.makedirs(target, exist_ok=True)
+            for name in files + [d for d in dirs if os.path.islink(os.path.join(base, d))]:
+                place = os.path.join(target, name)
+                if os.path.lexists(place):
+                    os.unlink(place)  # a busybox applet gives way to the real program
+                try:
+                    os.link(os.path.join(base, name), place, follow_symlinks=False)
+                except OSError:
+                    shutil.copy2(os.path.join(base, name), place, follow_symlinks=False)
+
     def add(self, path):
         """A file with its libraries, or a folder with everything in it, at its own absolute path."""
         path = os.path.abspath(path)

@@ -5,6 +5,7 @@ needs no change here. What was unpacked once is used again without network.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -160,6 +161,16 @@ def _get(kernel, names, headers):
             shutil.copytree(os.path.join(base, "kbuild"), os.path.join(base, "headers.new"), symlinks=True, dirs_exist_ok=True)
             os.rename(os.path.join(base, "headers.new"), found["headers"])
     return found
+
+
+def packages(names, arch):
+    """A folder with the contents of these packages, as they lie in a system's root; raises Unavailable."""
+    digest = hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:16]
+    folder = os.path.join(cache_dir(), f"packages-{arch}-{digest}")
+    with open(os.path.join(cache_dir(), ".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _unpack(names, folder, arch)
+    return folder
 
 
 def busybox(arch):

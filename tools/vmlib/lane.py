@@ -42,6 +42,20 @@ def _find(name):
     raise SystemExit(f"vm: no lane {name!r}; there are: {' '.join(names())}")
 
 
+def packages(name):
+    return _find(name).get("packages", [])
+
+
+def _tree(kernel, build):
+    """The build folder for that kernel's architecture: another's has its name behind."""
+    if kernel["arch"] == kernels.host_arch():
+        return build
+    tree = f"{os.path.join(os.path.dirname(build), 'build')}-{kernel['arch']}"
+    if not os.path.exists(os.path.join(tree, "build.ninja")):
+        raise kernels.Unavailable(f"no {tree}: cmake --preset {kernel['arch']} and build it first")
+    return tree
+
+
 class _Test:
     def __init__(self, description):
         properties = {p["name"]: p["value"] for p in description.get("properties", [])}
@@ -75,6 +89,8 @@ def _chosen(lane, build):
     for name in lane.get("guest", []):
         result.append((name, 960, [os.path.join(build, "tests/vm/guest", name)],
                        ["BRINK_BINARY=" + os.path.join(build, "brink")]))
+    for path in lane.get("scripts", []):
+        result.append((os.path.basename(path), 960, [os.path.join(kernels.ROOT, path)], ["BRINK_BINARY=" + os.path.join(build, "brink")]))
     return result
 
 
@@ -90,12 +106,15 @@ def run(name, build):
     lane = _find(name)
     if lane.get("long") and not os.environ.get("BRINK_LONG"):
         raise kernels.Unavailable("a long lane: tools/test --long, or BRINK_LONG=1")
-    build = os.path.abspath(build)
-    made = guest.Guest(kernels.find(lane["kernel"]), lane.get("cpus", 1), timeout=600)
+    kernel = kernels.find(lane["kernel"])
+    build = _tree(kernel, os.path.abspath(build))
+    made = guest.Guest(kernel, lane.get("cpus", 1), timeout=lane.get("seconds", 600))
+    made.packages = lane.get("packages", [])
     made.stream = None
     if "lbr" in lane:
         lbr.attach(made, lane["lbr"], lane.get("params", ""))
-    made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
+    if kernel["arch"] == kernels.host_arch():
+        made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
     made.files += [os.path.join(build, path) for path in lane.get("files", [])]
     script = [_RUNNER, "export BRINK_EMULATED=1"]  # tests with large sets take small ones
     script += [f"export {key}={shlex.quote(value)}" for key, value in lane.get("env", {}).items()]

@@ -14,6 +14,9 @@ _MODULE = os.path.join(ROOT, "tests/vm/module")
 _PLUGIN = os.path.join(ROOT, "tests/vm/plugin")
 
 
+_CROSS = {"arm64": ["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", "CC=aarch64-linux-gnu-gcc-12"]}
+
+
 def _digest(*folders):
     digest = hashlib.sha256()
     for folder in folders:
@@ -62,7 +65,8 @@ def _point_home(headers, release):
 
 def module(kernel):
     """Path of brink_lbr.ko for a matrix row."""
-    for tool, package in (("make", "build-essential"), ("pahole", "pahole"), ("gcc-12", "gcc-12")):
+    cross = (("aarch64-linux-gnu-gcc-12", "gcc-12-aarch64-linux-gnu"),) if kernel["arch"] != kernels.host_arch() else ()
+    for tool, package in (*cross, ("make", "build-essential"), ("pahole", "pahole"), ("gcc-12", "gcc-12")):
         if not shutil.which(tool):
             raise Unavailable(f"no {tool} (package {package}), which building the guests' module needs")
     found = kernels.get(kernel, headers=True)
@@ -75,7 +79,8 @@ def module(kernel):
         for name in os.listdir(_MODULE):
             shutil.copy(os.path.join(_MODULE, name), work)
         shutil.copy(os.path.join(_PLUGIN, "bar.h"), work)
-        _run(["make", "-s", "-C", tree, f"M={work}", "modules"])
+        cross = [] if kernel["arch"] == kernels.host_arch() else _CROSS[kernel["arch"]]
+        _run(["make", "-s", "-C", tree, f"M={work}", *cross, "modules"])
         os.makedirs(folder, exist_ok=True)
         fresh = f"{path}.{os.getpid()}"
         shutil.copy(os.path.join(work, "brink_lbr.ko"), fresh)
@@ -85,8 +90,8 @@ def module(kernel):
 
 def attach(guest, mode, parameters):
     """Gives a guest branch hardware: mode 'plugin' (true branches) or 'canned' (what the test feeds)."""
-    if guest.kernel["arch"] != "amd64":
-        raise Unavailable("the branch hardware knows x86-64 guests only")
+    if guest.kernel["arch"] == "arm64" and "flavour=" not in parameters:
+        parameters = f"flavour=brbe {parameters}"
     guest.modules.append((module(guest.kernel), f"source={mode} {parameters}"))
     if mode == "plugin":
         guest.plugin = plugin()

@@ -1,4 +1,5 @@
 // What hop and step record is what the CPU does: known loops, threads, children, exec.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <map>
@@ -24,6 +25,12 @@ namespace {
 using ptrace::Follower;
 using ptrace::FollowConfig;
 using testing_support::IsOk;
+
+#ifdef __aarch64__
+constexpr uint64_t kCallBytes = 4;
+#else
+constexpr uint64_t kCallBytes = 5;
+#endif
 
 struct Stack {
   brink_sample head;
@@ -99,7 +106,7 @@ void ExpectLoop(const std::vector<BranchEntry>& branches) {
     ++calls;
     EXPECT_EQ(branches[i + 1].kind(), Kind::kRet);
     EXPECT_EQ(branches[i + 1].from, branches[i].to);
-    EXPECT_EQ(branches[i + 1].to, branches[i].from + 5);
+    EXPECT_EQ(branches[i + 1].to, branches[i].from + kCallBytes);
     EXPECT_EQ(branches[i + 2].kind(), Kind::kJump);
     EXPECT_EQ(branches[i + 3].kind(), Kind::kCond);
     bool even = branches[i + 3].from == branches[i + 2].to + 4 || branches[i + 3].to > branches[i + 3].from;
@@ -190,6 +197,31 @@ TEST(WholeRun, HoldsEveryBranchOfTheLoopOnce) {
   EXPECT_EQ(most, kTurns);
   EXPECT_EQ(recording.counters[ptrace::kDiffers], 0u);
   EXPECT_EQ(recording.counters[ptrace::kLostSamples], 0u);
+}
+
+// A stop between an exclusive load and its store would make the store fail, and the next, for ever.
+TEST(WholeRun, ComesThroughExclusiveAccesses) {
+  constexpr int kTurns = 400;
+  Recording recording = Follow({.whole_run = true, .depth = 512}, {"exclusives", std::to_string(kTurns)});
+  EXPECT_EQ(recording.status, 0);
+  EXPECT_EQ(recording.counters[ptrace::kDiffers], 0u);
+#ifdef __aarch64__
+  // The condition in the sequence is taken in every fourth turn.
+  std::map<uint64_t, int> taken;
+  for (const Stack& stack : recording.stacks) {
+    for (const BranchEntry& branch : stack.branches) {
+      if (branch.kind() == Kind::kCond && branch.to == branch.from + 16) ++taken[branch.from];
+    }
+  }
+  const bool found = std::ranges::any_of(taken, [](const auto& entry) { return entry.second == kTurns / 4; });
+  EXPECT_TRUE(found);
+#endif
+}
+
+TEST_P(ExactSources, ExclusiveAccessesComeThroughWindows) {
+  Recording recording = Follow({.hop = GetParam().hop, .period_ns = 1'000'000}, {"exclusives", "5000000"});
+  EXPECT_EQ(recording.status, 0);
+  EXPECT_GE(recording.stacks.size(), 3u);
 }
 
 TEST(WholeRun, IsOneStraightLinePerChunk) {

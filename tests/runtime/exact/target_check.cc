@@ -20,6 +20,8 @@ constexpr uint64_t kTrapFlag = 0x100;
 volatile sig_atomic_t traps = 0, trap_code = 0, handler_masked = 0;
 volatile uint64_t saved_flags = 0;
 
+#ifdef __x86_64__
+
 uint64_t Flags() {
   uint64_t flags;
   asm volatile("pushfq\n\tpop %0" : "=r"(flags)::"memory");
@@ -32,6 +34,29 @@ uint64_t FlagsOfCall() {
   asm volatile("syscall\n\tmov %%r11, %0" : "=r"(r11), "=a"(result) : "a"(39) : "rcx", "r11", "memory");
   return r11;
 }
+
+uint64_t FlagsOfSignal(const ucontext_t& context) { return static_cast<uint64_t>(context.uc_mcontext.gregs[REG_EFL]); }
+
+#define BREAKPOINT "int3"
+
+#else
+
+// Programs cannot read the step bit; what a signal's frame shows of it they can.
+constexpr uint64_t kStepBit = 1 << 21;
+constexpr uint32_t kBreakpoint = 0xd4200000;
+
+uint64_t Flags() { return 0; }
+uint64_t FlagsOfCall() { return 0; }
+// A breakpoint instruction is stood at, not behind: the handler goes on behind it.
+uint64_t FlagsOfSignal(ucontext_t& context) {
+  auto& machine = context.uc_mcontext;
+  if (*reinterpret_cast<const uint32_t*>(machine.pc) == kBreakpoint) machine.pc += 4;
+  return machine.pstate & kStepBit ? kTrapFlag : 0;
+}
+
+#define BREAKPOINT "brk #0"
+
+#endif
 
 bool Blocked(int signal) {
   sigset_t now;
@@ -71,7 +96,7 @@ void OnTrap(int) { traps = traps + 1; }
 void OnTrapInfo(int, siginfo_t* info, void* context) {
   traps = traps + 1;
   trap_code = info->si_code;
-  saved_flags = static_cast<uint64_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL]);
+  saved_flags = FlagsOfSignal(*static_cast<ucontext_t*>(context));
   handler_masked = Blocked(SIGTRAP);
 }
 
@@ -96,13 +121,15 @@ void OwnTraps() {
   for (int i = 0; i < 100; ++i) ::raise(SIGTRAP);
   std::printf("raised: traps %d code %d masked %d flags %s\n", traps, trap_code, handler_masked,
               saved_flags & kTrapFlag ? "TF" : "clean");
-  for (int i = 0; i < 100; ++i) asm volatile("int3");
+  for (int i = 0; i < 100; ++i) asm volatile(BREAKPOINT);
   std::printf("int3: traps %d code %d flags %s\n", traps, trap_code, saved_flags & kTrapFlag ? "TF" : "clean");
+#ifdef __x86_64__
   // Its own trap flag for three instructions.
   traps = 0;
   asm volatile(
       "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tnop\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\tnop" ::: "memory", "cc");
   std::printf("own trap flag: traps %s code %d\n", traps > 3 ? "several" : "few", trap_code);
+#endif
 }
 
 void PendingWhileBlocked(int turns) {

@@ -80,6 +80,18 @@ int Work(int milliseconds, int status) {
 __attribute__((noinline)) int Branches(int count) {
   long odd = 0;
   for (int i = 0; i < count; ++i) {
+#ifdef __aarch64__
+    asm volatile(
+        "bl 1f\n\t"
+        "b 2f\n"
+        "1: ret\n"
+        "2: tbz %w1, #0, 3f\n\t"
+        "add %0, %0, #1\n"
+        "3:\n"
+        : "+r"(odd)
+        : "r"(i)
+        : "cc", "memory", "x30");
+#else
     asm volatile(
         "call 1f\n\t"
         "jmp 2f\n"
@@ -91,6 +103,33 @@ __attribute__((noinline)) int Branches(int count) {
         : "+r"(odd)
         : "r"(i)
         : "cc", "memory");
+#endif
   }
   return odd == count / 2 ? 0 : 1;
+}
+
+// Three of four turns add one by an exclusive access, the fourth leaves it by its condition.
+__attribute__((noinline)) int Exclusives(int count) {
+  uint64_t word = 0;
+  for (int i = 0; i < count; ++i) {
+    uint64_t wanted = i % 4 == 3 ? ~uint64_t{0} : word;
+#ifdef __aarch64__
+    uint64_t value;
+    uint32_t failed;
+    asm volatile(
+        "1: ldaxr %0, [%3]\n\t"
+        "cmp %0, %4\n\t"
+        "b.ne 2f\n\t"
+        "add %0, %0, #1\n\t"
+        "stlxr %w1, %0, [%3]\n\t"
+        "cbnz %w1, 1b\n"
+        "2:\n"
+        : "=&r"(value), "=&r"(failed), "+m"(word)
+        : "r"(&word), "r"(wanted)
+        : "cc", "memory");
+#else
+    __atomic_compare_exchange_n(&word, &wanted, word + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+#endif
+  }
+  return word == static_cast<uint64_t>(count - count / 4) ? 0 : 1;
 }

@@ -1,10 +1,35 @@
 #include "disasm.h"
 
-#include <Zydis/Zydis.h>
+#include <cstring>
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
+#ifdef __aarch64__
+#include "a64/encoding.h"
+#else
+#include <Zydis/Zydis.h>
+#endif
+
 namespace brink::fidelity {
+
+#ifdef __aarch64__
+
+// Class and word: who looks at a wrong walk has a disassembler at hand.
+std::string DisassembleAt(uint64_t ip, decode::Memory& memory) {
+  uint32_t word = 0;
+  if (memory.Read(ip, &word, sizeof word) != sizeof word) return absl::StrFormat("%x (unreadable)", ip);
+  return absl::StrFormat("%x %08x %s", ip, word, a64::NameOf(a64::FormOf(word)));
+}
+
+std::string MnemonicAt(uint64_t ip, decode::Memory& memory) {
+  uint32_t word = 0;
+  if (memory.Read(ip, &word, sizeof word) != sizeof word) return "?";
+  return absl::StrFormat("%s %08x", a64::NameOf(a64::FormOf(word)), word & ~0x3ffu);
+}
+
+#else
+
 namespace {
 
 struct Decoded {
@@ -48,5 +73,7 @@ std::string MnemonicAt(uint64_t ip, decode::Memory& memory) {
   Decoded d = DecodeAt(ip, memory);
   return d.ok ? ZydisMnemonicGetString(d.insn.mnemonic) : "?";
 }
+
+#endif
 
 }  // namespace brink::fidelity

@@ -42,7 +42,9 @@ TEST(Fidelity, OnlyOtherThreadsMakeARecordDifferFromWhatComes) {
   testing_support::TempDir folder;
   std::vector<std::string> missing;
   std::vector<Program> programs = MakePrograms(folder.path(), BRINK_THROWING, &missing);
+#ifdef BRINK_SPECIAL
   programs.push_back({"threads", {BRINK_SPECIAL, "threads"}, false, ""});
+#endif
   Options options{.depth = kDepth, .windows = 12, .seconds = 4.0, .delay_us = 2000, .again = WalkPredictor(kDepth)};
   uint32_t windows = 0;
   for (const Program& program : programs) {

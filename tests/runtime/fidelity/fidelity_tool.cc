@@ -111,9 +111,13 @@ int Run(const Arguments& arguments) {
   testing_support::TempDir folder;
   std::vector<std::string> missing;
   std::vector<Program> programs;
+#ifdef BRINK_SPECIAL
   std::optional<Specials> specials;
+#endif
   if (!arguments.command.empty()) programs = {{arguments.command[0], arguments.command, false, ""}};
+#ifdef BRINK_SPECIAL
   else if (arguments.special) programs = specials.emplace(folder.path()).programs();
+#endif
   else programs = MakePrograms(folder.path(), BRINK_THROWING, &missing);
   auto set = std::find_if(ledger.begin(), ledger.end(), [&](const LedgerSet& s) { return s.name == arguments.set(); });
   LedgerSet mine = set == ledger.end() ? LedgerSet{arguments.set(), {}} : *set;

@@ -36,10 +36,15 @@ constexpr auto kQuiet = std::chrono::milliseconds(20);
 constexpr auto kMostFreezing = std::chrono::milliseconds(200);
 
 std::string RegisterText(const ptrace::Regs& regs) {
+#ifdef __aarch64__
+  std::string out = absl::StrFormat("  ip %x flags %x tpidr %x sp %x\n ", regs.ip, regs.flags, regs.tpidr, regs.sp());
+  for (int i = 0; i < 31; ++i) absl::StrAppendFormat(&out, " x%d %x", i, regs.gpr[i]);
+#else
   static const char* const kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
                                        "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
   std::string out = absl::StrFormat("  ip %x flags %x fs %x gs %x\n ", regs.ip, regs.flags, regs.fs_base, regs.gs_base);
   for (int i = 0; i < 16; ++i) absl::StrAppendFormat(&out, " %s %x", kNames[i], regs.gpr[i]);
+#endif
   return out + "\n";
 }
 

@@ -29,6 +29,24 @@ std::vector<brink_walk_range> KernelWritten(pid_t pid) {
   return ranges;
 }
 
+#ifdef __aarch64__
+walk::A64Registers RegistersOf(const ptrace::Regs& regs) {
+  walk::A64Registers out{.sp = regs.sp(), .ip = regs.ip, .pstate = regs.flags, .tpidr = regs.tpidr};
+  std::copy(std::begin(regs.gpr), std::end(regs.gpr), std::begin(out.x));
+  return out;
+}
+#else
+walk::Registers RegistersOf(const ptrace::Regs& regs) {
+  walk::Registers out;
+  std::copy(std::begin(regs.gpr), std::end(regs.gpr), std::begin(out.gpr));
+  out.ip = regs.ip;
+  out.flags = regs.flags;
+  out.fs_base = regs.fs_base;
+  out.gs_base = regs.gs_base;
+  return out;
+}
+#endif
+
 }  // namespace
 
 Predictor WalkPredictor(uint32_t depth) {
@@ -44,12 +62,6 @@ Predictor WalkPredictor(uint32_t depth) {
       state->ranges = KernelWritten(static_cast<pid_t>(process & 0xffffffff));
     }
     state->process = process;
-    walk::Registers registers;
-    std::copy(std::begin(regs.gpr), std::end(regs.gpr), std::begin(registers.gpr));
-    registers.ip = regs.ip;
-    registers.flags = regs.flags;
-    registers.fs_base = regs.fs_base;
-    registers.gs_base = regs.gs_base;
     walk::WalkOptions options;
     options.depth = depth;
     options.ranges = state->ranges;
@@ -62,7 +74,7 @@ Predictor WalkPredictor(uint32_t depth) {
       }
       return true;
     };
-    walk::WalkResult walked = state->walker.Walk(registers, read, options);
+    walk::WalkResult walked = state->walker.Walk(RegistersOf(regs), read, options);
     Prediction out;
     out.branches.assign(walked.branches.begin(), walked.branches.end());
     out.stop = walked.stop;

@@ -22,7 +22,7 @@ class FakeMemory : public Memory {
 constexpr uint64_t kIp = 0x401000;
 
 Insn DecodeAt(std::vector<uint8_t> bytes) {
-  auto insn = Decode(bytes, kIp);
+  auto insn = DecodeX86(bytes, kIp);
   EXPECT_TRUE(insn.has_value());
   return insn.value_or(Insn{});
 }
@@ -73,10 +73,10 @@ TEST(Decode, KindsOfTransfers) {
 }
 
 TEST(Decode, RefusesWhatIsNoWholeInstruction) {
-  EXPECT_FALSE(Decode(std::vector<uint8_t>{}, kIp));
-  EXPECT_FALSE(Decode(std::vector<uint8_t>{0x0f}, kIp));
-  EXPECT_FALSE(Decode(std::vector<uint8_t>{0xe8, 0, 0}, kIp));
-  EXPECT_FALSE(Decode(std::vector<uint8_t>{0x06}, kIp)) << "push es does not exist in 64-bit code";
+  EXPECT_FALSE(DecodeX86(std::vector<uint8_t>{}, kIp));
+  EXPECT_FALSE(DecodeX86(std::vector<uint8_t>{0x0f}, kIp));
+  EXPECT_FALSE(DecodeX86(std::vector<uint8_t>{0xe8, 0, 0}, kIp));
+  EXPECT_FALSE(DecodeX86(std::vector<uint8_t>{0x06}, kIp)) << "push es does not exist in 64-bit code";
 }
 
 TEST(Decode, DirectTargets) {
@@ -133,7 +133,7 @@ TEST(Evaluate, AllSixteenConditionsFollowTheManual) {
   FakeMemory memory;
   for (uint64_t bits = 0; bits < 32; ++bits) {
     bool c = bits & 1, p = bits & 2, z = bits & 4, s = bits & 8, o = bits & 16;
-    CpuRegs regs;
+    X86Regs regs;
     regs.ip = kIp;
     regs.flags = (c ? kC : 0) | (p ? kP : 0) | (z ? kZ : 0) | (s ? kS : 0) | (o ? kO : 0);
     const bool want[16] = {o,      !o,       c,      !c,       z,      !z,       c || z, !(c || z),
@@ -150,7 +150,7 @@ TEST(Evaluate, AllSixteenConditionsFollowTheManual) {
 
 TEST(Evaluate, CountingBranches) {
   FakeMemory memory;
-  CpuRegs regs;
+  X86Regs regs;
   regs.ip = kIp;
   auto taken = [&](std::vector<uint8_t> bytes, uint64_t rcx, uint64_t flags) {
     regs.gpr[1] = rcx;
@@ -174,7 +174,7 @@ TEST(Evaluate, CountingBranches) {
 
 TEST(Evaluate, IndirectTargets) {
   FakeMemory memory;
-  CpuRegs regs;
+  X86Regs regs;
   regs.ip = kIp;
   regs.gpr[0] = 0x1111;
   regs.gpr[4] = 0x7000;
@@ -194,7 +194,7 @@ TEST(Evaluate, IndirectTargets) {
 
 TEST(Evaluate, UnreadableTargetsAndOtherFlowsAreUnknown) {
   FakeMemory memory;
-  CpuRegs regs;
+  X86Regs regs;
   regs.ip = kIp;
   EXPECT_FALSE(Evaluate(DecodeAt({0xc3}), regs, memory));
   EXPECT_FALSE(Evaluate(DecodeAt({0x0f, 0x05}), regs, memory));

@@ -1,4 +1,7 @@
+// Of x86-64 code: there calls leave their return addresses on the stack.
 #include "ptrace/hop_scan.h"
+
+#ifdef __x86_64__
 
 #include <cstring>
 
@@ -132,3 +135,5 @@ TEST(PathState, RetWithAnOperandReleasesTheArguments) {
 
 }  // namespace
 }  // namespace brink::ptrace
+
+#endif

@@ -48,7 +48,7 @@ void lbr_feed_exit(void);
 int lbr_check_filter(struct perf_event *event);	/* 0 or what a driver of this flavour says */
 int lbr_user_add(struct perf_event *event);
 void lbr_user_del(struct perf_event *event);
-struct perf_branch_stack *lbr_sample(struct perf_event *event);	/* NULL: none */
+struct perf_branch_stack *lbr_sample(struct perf_event *event, struct pt_regs *regs);	/* NULL: none */
 int lbr_snapshot(struct perf_branch_entry *entries, unsigned int count);
 void lbr_canned_lock(void);
 void lbr_canned_unlock(void);

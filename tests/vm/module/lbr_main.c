@@ -10,7 +10,11 @@
 #include <linux/pci.h>
 #include <linux/static_call.h>
 #include <linux/tracepoint.h>
+#ifdef CONFIG_X86
 #include <asm/desc.h>
+#else
+#include <asm/sysreg.h>
+#endif
 
 #include "lbr.h"
 
@@ -47,8 +51,10 @@ struct lbr_bar *lbr_bar;
 int (*lbr_overflow)(struct perf_event *, struct perf_sample_data *, struct pt_regs *);
 
 static struct pci_dev *device;
+#ifdef CONFIG_X86
 static struct static_call_key *snapshot_key;
 static void *snapshot_trampoline, *snapshot_before;
+#endif
 
 static unsigned long (*lookup)(const char *);
 
@@ -78,6 +84,11 @@ static int pick_flavour(void)
 	if (found < 0 || lbr_depth < 1 || lbr_depth > LBR_MAX_DEPTH)
 		return -EINVAL;
 	lbr_flavour = found;
+	/* The kernel's own Arm PMU has the name and the place that brink looks at; a snapshot it has none. */
+	if (!IS_ENABLED(CONFIG_X86) && snapshot > 0)
+		return -EINVAL;
+	if (!IS_ENABLED(CONFIG_X86))
+		snapshot = 0;
 	if (snapshot < 0)
 		snapshot = found == LBR_INTEL || found == LBR_AMD;
 	return 0;
@@ -86,6 +97,7 @@ static int pick_flavour(void)
 /* Tells the plugin where interrupts and faults enter the kernel. */
 static void publish_vectors(void)
 {
+#ifdef CONFIG_X86
 	struct desc_ptr idt;
 	const gate_desc *gates;
 	int i;
@@ -94,6 +106,13 @@ static void publish_vectors(void)
 	gates = (const gate_desc *)idt.address;
 	for (i = 0; i < 256 && (i + 1) * sizeof(gate_desc) <= idt.size + 1; i++)
 		lbr_bar->vectors[i] = gate_offset(&gates[i]);
+#else
+	u64 base = read_sysreg(vbar_el1);
+	int i;
+
+	for (i = 0; i < 16; i++)
+		lbr_bar->vectors[i] = base + 0x80 * i;
+#endif
 	WRITE_ONCE(lbr_bar->vectors_generation, lbr_bar->vectors_generation + 1);
 }
 
@@ -144,6 +163,7 @@ static void unmap_plugin(void)
 	pci_dev_put(device);
 }
 
+#ifdef CONFIG_X86
 static int install_snapshot(void)
 {
 	if (!snapshot)
@@ -164,6 +184,10 @@ static void remove_snapshot(void)
 	__static_call_update(snapshot_key, snapshot_trampoline, snapshot_before);
 	synchronize_rcu();
 }
+#else
+static int install_snapshot(void) { return 0; }
+static void remove_snapshot(void) {}
+#endif
 
 /* The drivers are asked by perf, which does not export how; a tracepoint at the switch serves as well. */
 static struct tracepoint *switch_point;

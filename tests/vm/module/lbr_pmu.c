@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The PMU: four counters a CPU. With the plugin they count the guest's instructions or taken branches and overflow in
- * an NMI, as hardware does; without it a timer makes the overflows and a cycle is a nanosecond.
+ * an NMI, as hardware does; without it, and on arm64 where there is no such interrupt, a timer makes the overflows and a
+ * cycle is a nanosecond.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/sched/clock.h>
 #include <asm/irq_regs.h>
+#ifdef CONFIG_X86
 #include <asm/nmi.h>
+#endif
 
 #include "lbr.h"
 
@@ -26,9 +29,15 @@ static struct lbr_counter *hardware(const struct perf_event *event)
 	return &lbr_registers()->counters[event->hw.idx];
 }
 
+/* Whether the plugin makes the overflows. */
+static bool counted(void)
+{
+	return IS_ENABLED(CONFIG_X86) && lbr_bar;
+}
+
 static u64 now_of(const struct perf_event *event)
 {
-	return lbr_bar ? READ_ONCE(hardware(event)->count) : local_clock();
+	return counted() ? READ_ONCE(hardware(event)->count) : local_clock();
 }
 
 static void pmu_read(struct perf_event *event)
@@ -54,7 +63,7 @@ static u64 next_period(struct perf_event *event)
 		left += period;
 	hw->last_period = period;
 	local64_set(&hw->period_left, 0);
-	return max_t(s64, left, lbr_bar ? 2 : SHORTEST_NS);
+	return max_t(s64, left, counted() ? 2 : SHORTEST_NS);
 }
 
 static void sample(struct perf_event *event, struct pt_regs *regs)
@@ -64,7 +73,7 @@ static void sample(struct perf_event *event, struct pt_regs *regs)
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	if (has_branch_stack(event)) {
-		stack = lbr_sample(event);
+		stack = lbr_sample(event, regs);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 		perf_sample_save_brstack(&data, event, stack, NULL);
 #else
@@ -98,6 +107,7 @@ static enum hrtimer_restart timer_fired(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
+#ifdef CONFIG_X86
 static int nmi_arrived(unsigned int type, struct pt_regs *regs)
 {
 	struct lbr_cpu *registers;
@@ -132,6 +142,13 @@ static int nmi_arrived(unsigned int type, struct pt_regs *regs)
 	return handled;
 }
 
+static int interrupts_init(void) { return register_nmi_handler(NMI_LOCAL, nmi_arrived, 0, "brink_lbr"); }
+static void interrupts_exit(void) { unregister_nmi_handler(NMI_LOCAL, "brink_lbr"); }
+#else
+static int interrupts_init(void) { return 0; }
+static void interrupts_exit(void) {}
+#endif
+
 static void pmu_start(struct perf_event *event, int flags)
 {
 	u64 left = is_sampling_event(event) ? next_period(event) : S64_MAX;
@@ -139,7 +156,7 @@ static void pmu_start(struct perf_event *event, int flags)
 
 	hw->state = 0;
 	local64_set(&hw->prev_count, now_of(event));
-	if (lbr_bar) {
+	if (counted()) {
 		hardware(event)->overflowed = 0;
 		hardware(event)->left = left;
 		WRITE_ONCE(hardware(event)->control, hw->config);
@@ -156,7 +173,7 @@ static void pmu_stop(struct perf_event *event, int flags)
 	if (hw->state & PERF_HES_STOPPED)
 		return;
 	pmu_read(event);
-	if (lbr_bar) {
+	if (counted()) {
 		WRITE_ONCE(hardware(event)->control, 0);
 		if (is_sampling_event(event))
 			local64_set(&hw->period_left, hardware(event)->left);
@@ -334,17 +351,17 @@ int lbr_pmu_init(const char *name, int type)
 			timer->function = timer_fired;
 		}
 	}
-	err = register_nmi_handler(NMI_LOCAL, nmi_arrived, 0, "brink_lbr");
+	err = interrupts_init();
 	if (err)
 		return err;
 	err = perf_pmu_register(&lbr_pmu, name, type);
 	if (err)
-		unregister_nmi_handler(NMI_LOCAL, "brink_lbr");
+		interrupts_exit();
 	return err;
 }
 
 void lbr_pmu_exit(void)
 {
 	perf_pmu_unregister(&lbr_pmu);
-	unregister_nmi_handler(NMI_LOCAL, "brink_lbr");
+	interrupts_exit();
 }

@@ -27,6 +27,9 @@ int lbr_check_filter(struct perf_event *event)
 		return -EINVAL;
 	if (!lbr_counting && !is_sampling_event(event))
 		return -EINVAL;
+	/* What the plugin follows on arm64 is user code: that is all that a kernel with mitigations records there. */
+	if (!IS_ENABLED(CONFIG_X86) && lbr_bar && !event->attr.exclude_kernel)
+		return -EOPNOTSUPP;
 	switch (lbr_flavour) {
 	case LBR_AMD:
 		if (type & (TRANSACTIONS | PERF_SAMPLE_BRANCH_CALL_STACK | PERF_SAMPLE_BRANCH_NO_FLAGS |
@@ -152,6 +155,26 @@ static void filter(u64 type, struct lbr_stack *stack)
 	stack->nr = kept;
 }
 
+/*
+ * The branch that the interrupted block may have ended in. The plugin records it when the CPU is back in user mode, too
+ * late for the sample that is taken now.
+ */
+static void read_pending(struct lbr_stack *stack, u64 pc)
+{
+	struct lbr_pending *pending = &lbr_registers()->pending;
+	struct perf_branch_entry *entry = &stack->entries[0];
+
+	if (pending->kind == LBR_KIND_NONE || (pending->direct && pending->target != pc) || lbr_registers()->freeze)
+		return;
+	memmove(stack->entries + 1, stack->entries, min_t(u64, stack->nr, lbr_depth - 1) * sizeof(*entry));
+	memset(entry, 0, sizeof(*entry));
+	entry->from = pending->from;
+	entry->to = pc;
+	entry->type = pending->kind;
+	entry->priv = PERF_BR_PRIV_USER;
+	stack->nr = min_t(u64, stack->nr + 1, lbr_depth);
+}
+
 /* The registers are frozen. */
 static void read_plugin(struct lbr_stack *stack)
 {
@@ -205,6 +228,7 @@ int lbr_user_add(struct perf_event *event)
 		return 0;
 	lbr_registers()->select = select_of(type);
 	lbr_registers()->valid = 0;
+	lbr_registers()->pending.kind = LBR_KIND_NONE;
 	WRITE_ONCE(lbr_registers()->enable, 1);
 	return 0;
 }
@@ -217,12 +241,14 @@ void lbr_user_del(struct perf_event *event)
 		WRITE_ONCE(lbr_registers()->enable, 0);
 }
 
-struct perf_branch_stack *lbr_sample(struct perf_event *event)
+struct perf_branch_stack *lbr_sample(struct perf_event *event, struct pt_regs *regs)
 {
 	struct lbr_stack *stack = &this_cpu_ptr(&users)->stack;
 
 	if (lbr_bar) {
 		read_plugin(stack);
+		if (!IS_ENABLED(CONFIG_X86) && user_mode(regs))
+			read_pending(stack, instruction_pointer(regs));
 		atomic_inc(&lbr_samples);
 	} else {
 		read_canned(stack, &lbr_samples);

@@ -72,6 +72,17 @@ struct lbr_counter {
 	__u64 count;
 };
 
+/*
+ * arm64: the last block of user code before an interrupt. Where its last instruction went is not known until the CPU
+ * is back, or by the interrupted program counter, which the kernel has.
+ */
+struct lbr_pending {
+	__u32 kind;		/* enum lbr_kind; NONE: there is none, or it ends in no branch */
+	__u32 direct;		/* target is the branch's; else it goes wherever the CPU goes on */
+	__u64 from;
+	__u64 target;
+};
+
 struct lbr_cpu {
 	__u32 enable;		/* 1: record */
 	__u32 freeze;		/* 1: keep what is there */
@@ -91,6 +102,7 @@ struct lbr_cpu {
 	__u64 unexplained;	/* while armed: control transfers that follow from neither an instruction nor a known vector */
 	__u64 unexplained_from;	/* the last of them */
 	__u64 unexplained_to;
+	struct lbr_pending pending;
 	struct lbr_counter counters[LBR_COUNTERS];
 	struct lbr_record records[LBR_MAX_DEPTH];
 };
@@ -101,7 +113,7 @@ struct lbr_bar {
 	__u32 cpus;
 	__u32 can_interrupt;	/* 1: overflows raise NMIs */
 	__u32 vectors_generation;	/* raised by the guest after it filled vectors */
-	__u64 vectors[256];	/* entry points of the interrupt descriptor table; 0 none */
+	__u64 vectors[256];	/* entry points of the interrupt descriptor table; arm64: of the vector table, 16; 0 none */
 };
 
 #endif

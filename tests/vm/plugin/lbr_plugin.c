@@ -7,6 +7,9 @@
  * by the last instruction of the first block: blocks end early too (page borders, interrupts, an instruction that
  * faulted), and a repeated string instruction restarts its own block; neither is a branch. A start at an entry of the
  * interrupt descriptor table is an interrupt or fault; where it came from is read from the frame that it pushed.
+ *
+ * On arm64 user code alone is followed, and where an interrupt came from is learnt when the CPU is back (bar.h, struct
+ * lbr_pending). A system call is a record without a target, what returns from the kernel one without a source.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +22,7 @@
 #include <unistd.h>
 
 #include "bar.h"
+#include "decode_a64.h"
 #include "decode_x86.h"
 #include "qemu_api.h"
 
@@ -57,6 +61,7 @@ static struct lbr_bar *bar;
 static struct block *blocks;
 static struct qemu_inner qemu;
 static __thread struct byte_array *scratch;
+static bool arm64;
 
 static struct lbr_cpu *registers_of(unsigned int cpu)
 {
@@ -193,7 +198,7 @@ static void follow(struct vcpu *v, struct lbr_cpu *c, uint64_t to)
 	 * QEMU 7.2 takes an instruction that would cross into the next page out of its block again, but leaves what it had
 	 * fetched of it in the plugin's list.
 	 */
-	if (to == before->last && before->count > 1 && to % PAGE > PAGE - LONGEST_INSN) {
+	if (!arm64 && to == before->last && before->count > 1 && to % PAGE > PAGE - LONGEST_INSN) {
 		c->instructions--;
 		return;
 	}
@@ -272,6 +277,48 @@ static void enter_vector(unsigned int cpu, struct vcpu *v, struct lbr_cpu *c, in
 	record(v, c, from, entry, LBR_KIND_IRQ, false);
 }
 
+/* A page that was not there, a breakpoint: nothing of the block before has happened. */
+#define A64_SYNCHRONOUS_FROM_USER 8
+
+static void leave_user_a64(struct vcpu *v, struct lbr_cpu *c, uint64_t entry)
+{
+	const struct block *before = v->before;
+	const struct lbr_insn *insn = &before->insn;
+
+	c->pending.kind = LBR_KIND_NONE;
+	if (entry == bar->vectors[A64_SYNCHRONOUS_FROM_USER]) {
+		if (insn->kind == LBR_KIND_SYSCALL)
+			record(v, c, before->last, 0, LBR_KIND_SYSCALL, false);
+		return;
+	}
+	c->pending.from = before->last;
+	c->pending.target = insn->target;
+	c->pending.direct = insn->direct;
+	c->pending.kind = insn->kind;
+}
+
+static void enter_user_a64(struct vcpu *v, struct lbr_cpu *c, uint64_t to)
+{
+	const struct lbr_pending pending = c->pending;
+
+	c->pending.kind = LBR_KIND_NONE;
+	if (pending.kind != LBR_KIND_NONE && (!pending.direct || pending.target == to))
+		record(v, c, pending.from, to, pending.kind, false);
+	record(v, c, 0, to, LBR_KIND_ERET, false);
+}
+
+static void on_block_a64(struct vcpu *v, struct lbr_cpu *c, const struct block *now)
+{
+	const bool from_kernel = in_kernel(v->before->start), to_kernel = in_kernel(now->start);
+
+	if (!from_kernel && to_kernel)
+		leave_user_a64(v, c, now->start);
+	else if (from_kernel && !to_kernel)
+		enter_user_a64(v, c, now->start);
+	else if (!to_kernel)
+		follow(v, c, now->start);
+}
+
 static void on_block(unsigned int cpu, void *data)
 {
 	struct block *now = data;
@@ -283,7 +330,10 @@ static void on_block(unsigned int cpu, void *data)
 		return;
 	v = &vcpus[cpu];
 	c = registers_of(cpu);
-	if (c->armed && v->before) {
+	if (arm64) {
+		if (c->armed && v->before)
+			on_block_a64(v, c, now);
+	} else if (c->armed && v->before) {
 		if (now->generation != bar->vectors_generation) {
 			now->generation = bar->vectors_generation;
 			now->vector = in_kernel(now->start) ? find_vector(now->start) : -1;
@@ -318,7 +368,14 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	b->start = qemu_plugin_tb_vaddr(tb);
 	b->last = qemu_plugin_insn_vaddr(last);
 	b->end = b->last + qemu_plugin_insn_size(last);
-	b->insn = lbr_decode(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last), b->end);
+	if (arm64) {
+		uint32_t word;
+
+		memcpy(&word, qemu_plugin_insn_data(last), sizeof(word));
+		b->insn = lbr_decode_a64(word, b->last);
+	} else {
+		b->insn = lbr_decode(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last), b->end);
+	}
 	b->count = n;
 	b->generation = ~0u;
 	b->vector = -1;
@@ -379,11 +436,12 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			path = argv[i] + 4;
 	if (!path)
 		return fail("bar=FILE is missing");
-	if (strcmp(info->target_name, "x86_64"))
-		return fail("only x86_64 guests");
+	arm64 = !strcmp(info->target_name, "aarch64");
+	if (!arm64 && strcmp(info->target_name, "x86_64"))
+		return fail("only x86_64 and aarch64 guests");
 	if (info->system.max_vcpus > LBR_MAX_CPUS)
 		return fail("too many virtual CPUs");
-	if (!find_inner())
+	if (!arm64 && !find_inner())
 		return fail("this QEMU does not export what finding the origin of an interrupt needs");
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, LBR_BAR_SIZE))
@@ -394,7 +452,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		return fail("cannot map the file");
 	bar->version = 1;
 	bar->cpus = info->system.smp_vcpus;
-	bar->can_interrupt = qemu.interrupt && qemu.lock && qemu.unlock;
+	bar->can_interrupt = !arm64 && qemu.interrupt && qemu.lock && qemu.unlock;
 	bar->magic = LBR_BAR_MAGIC;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
 	qemu_plugin_register_flush_cb(id, on_flush);

@@ -1,0 +1,103 @@
+// A64 threads: registers and breakpoints through the kernel's register sets.
+#include <algorithm>
+#include <cstddef>
+
+#include <elf.h>
+#include <linux/types.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "ptrace/tracee.h"
+
+#ifdef __aarch64__
+
+namespace brink::ptrace {
+namespace {
+
+// The sets' numbers and layouts, which the C library of Debian 12 names in part.
+constexpr unsigned kGeneral = 1, kTls = 0x401, kBreakpoints = 0x402, kSignatureMasks = 0x406;
+constexpr uint64_t kConditionFlags = 0xf0000000;
+// A breakpoint: enabled, in user mode, four bytes, execution.
+constexpr uint32_t kArmed = 1u | 2u << 1 | 0xfu << 5;
+
+struct BreakpointSet {
+  uint32_t info = 0, pad = 0;
+  struct {
+    uint64_t address;
+    uint32_t control, pad;
+  } slots[kMostBreakpoints] = {};
+};
+
+bool GetSet(pid_t tid, unsigned which, void* out, size_t size, size_t* got = nullptr) {
+  struct iovec buffer = {out, size};
+  if (::ptrace(PTRACE_GETREGSET, tid, static_cast<unsigned long>(which), &buffer) != 0) return false;
+  if (got) *got = buffer.iov_len;
+  return true;
+}
+
+bool PutSet(pid_t tid, unsigned which, void* data, size_t size) {
+  struct iovec buffer = {data, size};
+  return ::ptrace(PTRACE_SETREGSET, tid, static_cast<unsigned long>(which), &buffer) == 0;
+}
+
+// Which bits of a code pointer a signature occupies: the same for every process of a kernel. None where the CPU does not sign.
+uint64_t SignatureBits(pid_t tid) {
+  static uint64_t bits = ~uint64_t{0};
+  if (bits != ~uint64_t{0}) return bits;
+  struct {
+    uint64_t data, code;
+  } masks = {};
+  bits = GetSet(tid, kSignatureMasks, &masks, sizeof masks) ? masks.code : 0;
+  return bits;
+}
+
+// How many of the thread's breakpoints are armed; what the kernel does not have cannot be written.
+bool Arm(pid_t tid, std::span<const uint64_t> addresses, size_t slots) {
+  BreakpointSet set;
+  for (size_t i = 0; i < addresses.size(); ++i) set.slots[i] = {addresses[i], kArmed, 0};
+  return PutSet(tid, kBreakpoints, &set, offsetof(BreakpointSet, slots) + slots * sizeof set.slots[0]);
+}
+
+}  // namespace
+
+void FillView(Regs* regs) {
+  const struct user_regs_struct& r = regs->raw;
+  std::copy(std::begin(r.regs), std::end(r.regs), std::begin(regs->gpr));
+  regs->stack = r.sp;
+  regs->ip = r.pc;
+  regs->flags = r.pstate & kConditionFlags;
+}
+
+bool ReadRegs(pid_t tid, Regs* out) {
+  size_t got = 0;
+  if (!GetSet(tid, kGeneral, &out->raw, sizeof out->raw, &got)) return false;
+  out->is_64bit = got == sizeof out->raw;
+  FillView(out);
+  if (!GetSet(tid, kTls, &out->tpidr, sizeof out->tpidr)) out->tpidr = 0;
+  out->signature = SignatureBits(tid);
+  return true;
+}
+
+bool WriteRegs(pid_t tid, const struct user_regs_struct& raw) {
+  struct user_regs_struct copy = raw;
+  return PutSet(tid, kGeneral, &copy, sizeof copy);
+}
+
+bool SetBreakpoints(pid_t tid, std::span<const uint64_t> addresses) {
+  BreakpointSet has;
+  if (addresses.size() > kMostBreakpoints || !GetSet(tid, kBreakpoints, &has, sizeof has)) return false;
+  const size_t slots = std::min<size_t>(has.info & 0xff, kMostBreakpoints);
+  return addresses.size() <= slots && Arm(tid, addresses, slots);
+}
+
+bool SetBreakpoint(pid_t tid, uint64_t address) { return SetBreakpoints(tid, {&address, 1}); }
+bool MoveBreakpoint(pid_t tid, uint64_t address) { return Arm(tid, {&address, 1}, 1); }
+bool ClearBreakpoint(pid_t tid) { return SetBreakpoints(tid, {}); }
+
+void HidePushedTrapFlag(pid_t, uint64_t) {}  // no instruction stores the step bit
+
+Status CheckArchitecture() { return OkStatus(); }
+
+}  // namespace brink::ptrace
+
+#endif  // __aarch64__
