@@ -38,8 +38,16 @@ WALK_INLINE int walk_not_permitted(struct brink_walk *w, __u64 address)
 #define WALK_VM_WRITE 0x2ull
 #define WALK_VM_EXEC 0x4ull
 #define WALK_VM_GROWSDOWN 0x100ull
+#ifdef __TARGET_ARCH_arm64
+/*
+ * Permission keys, memory whose tags are checked, the guarded control stack: a store may be refused although VM_WRITE is
+ * set. Bit 37 only says that tags could be switched on, which is so of all anonymous memory.
+ */
+#define WALK_VM_SPECIAL (0x57ull << 32)
+#else
 /* Protection keys and the shadow stack's mark (x86-64): a store may be refused although VM_WRITE is set. */
 #define WALK_VM_SPECIAL (0x3full << 32)
+#endif
 /* enum maple_type; a node's type is in bits 3 to 6 of a pointer to it, and the node is aligned to 256 bytes. */
 #define WALK_MAPLE_NODE 0x4	/* set in every pointer to a node */
 #define WALK_MAPLE_LEAF 1

@@ -20,6 +20,7 @@ constexpr double kFreeShare = 0.06, kSweepsRoom = 0.5;
 constexpr uint64_t kBetweenEvictions = 8;  // misses
 constexpr size_t kPart = 96;  // instructions lifted at once: some 20 us
 constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
+constexpr int kUserBits = 56;  // no machine has larger addresses in user space; on arm64 libraries lie above 2^47
 constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
 
 uint64_t ThreadCpuNs() {
@@ -393,7 +394,7 @@ void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> wa
     for (const walk::WayOut& way : from) {
       uint64_t to = page + static_cast<uint64_t>(way.offset);
       if (way.through_pointer && !memory.Read(to, &to, sizeof to)) continue;
-      if (to < BRINK_WALK_PAGE_SIZE || to >> 47 || !seen.insert(to).second) continue;
+      if (to < BRINK_WALK_PAGE_SIZE || to >> kUserBits || !seen.insert(to).second) continue;
       if (waiting.size() < kMaxAhead) waiting.push_back(to);
     }
   };

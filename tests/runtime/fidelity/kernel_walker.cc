@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -76,7 +77,8 @@ Prediction KernelWalker::Predict(const ptrace::Regs& regs, pid_t tid) {
   if (out.stop == BRINK_STOP_DEVICE_MEMORY) ++counts_.refused;
   if (out.stop == BRINK_STOP_CODE_CHANGED) ++counts_.changed;
   // The service lifts while the thread stands here, so that short programs are not all warm-up.
-  if (missed) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  static const bool emulated = std::getenv("BRINK_EMULATED") != nullptr;
+  if (missed) std::this_thread::sleep_for(std::chrono::milliseconds(emulated ? 20 : 2));
   return out;
 }
 

@@ -39,6 +39,9 @@ Stepper::What Stepper::Step(brink_branch* branch) {
   Note(regs_.ip);
   if (!insn || insn->flow == decode::Flow::kSyscall || insn->flow == decode::Flow::kOther) return What::kDisturbed;
   ptrace::Regs before = regs_;
+  if (insn->exclusive && !insn->stores) {
+    if (auto exclusive = ptrace::ScanExclusive(regs_.ip, memory_)) return StepExclusive(*exclusive, branch);
+  }
   if (!StepOnce()) return What::kDisturbed;
   if (insn->pushes_flags) ptrace::HidePushedTrapFlag(tid_, regs_.sp());
   if (insn->flow == decode::Flow::kNext) {
@@ -54,6 +57,21 @@ Stepper::What Stepper::Step(brink_branch* branch) {
   return What::kBranch;
 }
 
+// Nothing may stop the thread between the load and the store, or the program would not go the way that it goes alone.
+Stepper::What Stepper::StepExclusive(const ptrace::Exclusive& exclusive, brink_branch* branch) {
+  if (!ptrace::SetBreakpoints(tid_, exclusive.Ends())) return What::kDisturbed;
+  const bool arrived = Go(PTRACE_CONT, TrapKind::kBreakpoint);
+  if (!gone_) ptrace::ClearBreakpoint(tid_);
+  if (!arrived || ticked_) return What::kDisturbed;
+  if (regs_.ip == exclusive.end) return What::kNoBranch;
+  for (const ptrace::Exclusive::Exit& exit : exclusive.exits) {
+    if (exit.to != regs_.ip) continue;
+    *branch = {exit.from, exit.to, MakeInfo(Kind::kCond, Priv::kUser)};
+    return What::kBranch;
+  }
+  return What::kDisturbed;
+}
+
 std::string Stepper::Trail() {
   std::string out;
   for (uint64_t ip : trail_) absl::StrAppend(&out, "    ", DisassembleAt(ip, memory_), "\n");
@@ -65,9 +83,12 @@ void Stepper::Note(uint64_t ip) {
   if (trail_.size() > 60) trail_.pop_front();
 }
 
-bool Stepper::StepOnce() {
+bool Stepper::StepOnce() { return Go(PTRACE_SINGLESTEP, TrapKind::kStep); }
+
+bool Stepper::Go(int request, TrapKind awaited) {
+  ticked_ = false;
   while (true) {
-    if (::ptrace(PTRACE_SINGLESTEP, tid_, nullptr, nullptr) != 0) return false;
+    if (::ptrace(static_cast<__ptrace_request>(request), tid_, nullptr, nullptr) != 0) return false;
     int status = 0;
     if (::waitpid(tid_, &status, __WALL) != tid_ || !WIFSTOPPED(status)) {
       gone_ = true;
@@ -75,8 +96,11 @@ bool Stepper::StepOnce() {
     }
     int signal = WSTOPSIG(status);
     TrapKind kind = signal == SIGTRAP && status >> 16 == 0 ? ptrace::ClassifyTrap(tid_) : TrapKind::kForeign;
-    if (kind == TrapKind::kTick || kind == TrapKind::kLateTick) continue;  // before the instruction
-    if (kind == TrapKind::kStep || kind == TrapKind::kUnexplained) return ptrace::ReadRegs(tid_, &regs_);
+    if (kind == TrapKind::kTick || kind == TrapKind::kLateTick) {  // before the instruction
+      ticked_ = true;
+      continue;
+    }
+    if (kind == awaited || kind == TrapKind::kUnexplained) return ptrace::ReadRegs(tid_, &regs_);
     if (status >> 16 == 0) pending_signal_ = signal;
     return false;
   }

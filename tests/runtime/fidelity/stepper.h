@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/branch.h"
+#include "ptrace/exclusive.h"
 #include "ptrace/tracee.h"
 
 namespace brink::fidelity {
@@ -35,7 +36,10 @@ class Stepper {
 
  private:
   void Note(uint64_t ip);
+  // Resumes until the next trap of ours: a step, or with PTRACE_CONT a breakpoint.
   bool StepOnce();
+  bool Go(int request, ptrace::TrapKind awaited);
+  What StepExclusive(const ptrace::Exclusive& exclusive, brink_branch* branch);
 
   pid_t tid_;
   ptrace::Regs regs_;
@@ -44,6 +48,7 @@ class Stepper {
   uint32_t steps_ = 0;
   int pending_signal_ = 0;
   bool gone_ = false;
+  bool ticked_ = false;  // a clock event came during the last Go
 };
 
 // Holds what was predicted against what the CPU does, one instruction after the other.

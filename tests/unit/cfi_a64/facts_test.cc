@@ -1,0 +1,103 @@
+// What Facts says of A64 code: calls, landing pads, addresses that are formed, the way out of a signal handler.
+#include "cfi/facts.h"
+
+#include <gtest/gtest.h>
+
+#include "cfi/a64_facts.h"
+#include "elf/file.h"
+#include "support/status_matchers.h"
+
+namespace brink::cfi {
+namespace {
+
+using decode::Flow;
+using testing_support::IsOk;
+
+TEST(A64Facts, FormsAddressesByPairs) {
+  // adrp x0, +1 page; nop; add x1, x0, #0x10; adr x2, -4; add x3, x0, #1, lsl #12; adrp x0, -1 page; add x0, x0, #8
+  const uint32_t words[] = {0xb0000000, 0xd503201f, 0x91004001, 0x10ffffe2, 0x91400403, 0xf0ffffe0, 0x91002000};
+  std::vector<uint64_t> found;
+  FormedAddressesA64({reinterpret_cast<const uint8_t*>(words), sizeof words}, 0x40abc, [&](uint64_t value) { found.push_back(value); });
+  EXPECT_EQ(found, (std::vector<uint64_t>{0x41010, 0x40ac4, 0x42000, 0x3f008}));
+}
+
+TEST(A64Facts, PadsOfCalls) {
+  for (uint32_t pad : {0xd503245fu, 0xd50324dfu, 0xd503233fu, 0xd503237fu}) EXPECT_TRUE(IsCallPadA64(pad)) << std::hex << pad;
+  EXPECT_FALSE(IsCallPadA64(0xd503249f)) << "bti j is for jumps";
+  EXPECT_FALSE(IsCallPadA64(0xd503201f)) << "nop";
+}
+
+#ifdef A64_SAMPLE
+
+class Sample : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto file = elf::File::Open(A64_SAMPLE);
+    ASSERT_THAT(file, IsOk());
+    auto facts = Facts::Load(*file);
+    ASSERT_THAT(facts, IsOk());
+    facts_.emplace(*std::move(facts));
+  }
+  uint64_t At(std::string_view name) {
+    for (const Function& function : facts_->functions()) {
+      if (facts_->NameOf(function) == name) return function.start;
+    }
+    ADD_FAILURE() << "no function " << name;
+    return 0;
+  }
+  std::optional<Facts> facts_;
+};
+
+TEST_F(Sample, IsKnownForWhatItIs) {
+  EXPECT_EQ(facts_->machine(), decode::Machine::kA64);
+  EXPECT_TRUE(facts_->ibt());
+  EXPECT_TRUE(facts_->has_unwind());
+}
+
+TEST_F(Sample, CallsEndFourBytesBehindTheirBeginning) {
+  const uint64_t takes = At("takes");
+  auto call = facts_->CallBefore(takes + 24);  // behind blr
+  ASSERT_TRUE(call.has_value());
+  EXPECT_EQ(call->flow, Flow::kIndCall);
+  EXPECT_FALSE(facts_->CallBefore(takes + 20).has_value());
+  EXPECT_FALSE(facts_->CallBefore(takes + 26).has_value()) << "between two instructions";
+  auto direct = facts_->CallBefore(At("never_taken") + 16);
+  ASSERT_TRUE(direct.has_value());
+  EXPECT_EQ(direct->flow, Flow::kCall);
+  EXPECT_EQ(direct->target, At("callee"));
+}
+
+TEST_F(Sample, BoundariesAreWords) {
+  EXPECT_EQ(facts_->IsBoundary(At("takes") + 8), Known::kYes);
+  EXPECT_EQ(facts_->IsBoundary(At("takes") + 10), Known::kNo);
+}
+
+TEST_F(Sample, PadsStandAtEntriesOfCalls) {
+  EXPECT_EQ(facts_->HasEndbr(At("callee")), Known::kYes) << "bti c";
+  EXPECT_EQ(facts_->HasEndbr(At("takes")), Known::kYes) << "paciasp";
+  EXPECT_EQ(facts_->HasEndbr(At("takes") + 4), Known::kNo);
+  EXPECT_EQ(facts_->HasEndbr(At("restorer")), Known::kNo);
+}
+
+TEST_F(Sample, AddressesInTablesAndInCodeAreTaken) {
+  EXPECT_EQ(facts_->IsTaken(At("in_table")), Known::kYes);
+  EXPECT_EQ(facts_->IsTaken(At("formed")), Known::kYes);
+  EXPECT_EQ(facts_->IsTaken(At("never_taken")), Known::kNo);
+}
+
+TEST_F(Sample, TheWayOutOfAHandlerIsKnown) {
+  EXPECT_TRUE(facts_->IsRestorer(At("restorer")));
+  EXPECT_FALSE(facts_->IsRestorer(At("restorer") + 4));
+  EXPECT_FALSE(facts_->IsRestorer(At("takes")));
+}
+
+TEST_F(Sample, ReturnsAreDecodedWhereverTheyStand) {
+  auto ret = facts_->InsnAt(At("takes") + 36);
+  ASSERT_TRUE(ret.has_value());
+  EXPECT_EQ(ret->flow, Flow::kRet);
+}
+
+#endif
+
+}  // namespace
+}  // namespace brink::cfi
