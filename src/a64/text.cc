@@ -41,7 +41,7 @@ std::string BarrierText(uint32_t word) {
   static constexpr const char* kDomains[] = {"", "oshld", "oshst", "osh", "", "nshld", "nshst", "nsh", "", "ishld", "ishst", "ish", "", "ld", "st", "sy"};
   const uint32_t domain = Bits(word, 11, 8);
   switch (Bits(word, 7, 5)) {
-    case 2: return "clrex";
+    case 2: return domain == 15 ? "clrex" : absl::StrFormat("clrex #%d", domain);
     case 4: return *kDomains[domain] ? absl::StrCat("dsb ", kDomains[domain]) : "";
     case 5: return *kDomains[domain] ? absl::StrCat("dmb ", kDomains[domain]) : "";
     case 6: return domain == 15 ? "isb" : "";
@@ -68,12 +68,13 @@ std::string SystemRegister(uint32_t word) {
 std::string BranchRegisterText(uint32_t word, bool authenticated) {
   static constexpr const char* kNames[] = {"br", "blr", "ret"};
   const uint32_t which = Bits(word, 22, 21);
-  if (which > 2) return "";
+  const bool no_modifier = authenticated && !Bit(word, 24);
+  if (which > 2 || (no_modifier && (Rd(word) != 31 || (which == 2 && Rn(word) != 31))) || (authenticated && !no_modifier && which == 2)) return "";
   if (!authenticated) return which == 2 && Rn(word) == 30 ? "ret" : absl::StrCat(kNames[which], " ", Reg(Rn(word), true));
   const char key = Bit(word, 10) ? 'b' : 'a';
   if (which == 2) return absl::StrFormat("reta%c", key);
   static constexpr const char* kAuthenticated[] = {"bra", "blra"};
-  if (!Bit(word, 24)) return absl::StrFormat("%s%cz %s", kAuthenticated[which], key, Reg(Rn(word), true));
+  if (no_modifier) return absl::StrFormat("%s%cz %s", kAuthenticated[which], key, Reg(Rn(word), true));
   return absl::StrFormat("%s%c %s, %s", kAuthenticated[which], key, Reg(Rn(word), true), Reg(Rd(word), true, Last::kStack));
 }
 

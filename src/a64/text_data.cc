@@ -1,5 +1,5 @@
 // Data processing on integers.
-#include <bit>
+#include <algorithm>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -34,6 +34,16 @@ std::string AddImmediate(uint32_t word) {
   return absl::StrFormat("%s %s, %s, %s", AddName(word), D(word, Bit(word, 29) ? Last::kZero : Last::kStack), N(word, Last::kStack), tail);
 }
 
+// One piece of 16 bits holds all that is not 0, or not 1: then a move of its own is what assemblers write.
+bool OnePiece(uint64_t value, uint32_t width) {
+  uint32_t zeros = 0, ones = 0;
+  for (uint32_t at = 0; at < width; at += 16) {
+    zeros += (value >> at & 0xffff) == 0;
+    ones += (value >> at & 0xffff) == 0xffff;
+  }
+  return std::max(zeros, ones) + 1 >= width / 16;
+}
+
 std::string LogicalImmediateText(uint32_t word) {
   static constexpr const char* kNames[] = {"and", "orr", "eor", "ands"};
   const uint32_t opc = Bits(word, 30, 29), width = Bit(word, 31) ? 64 : 32;
@@ -41,6 +51,9 @@ std::string LogicalImmediateText(uint32_t word) {
   if (!LogicalImmediate(Bit(word, 22), Bits(word, 21, 16), Bits(word, 15, 10), width, &value)) return "";
   if (width == 32) value &= 0xffffffff;
   if (opc == 3 && Rd(word) == 31) return absl::StrFormat("tst %s, #0x%x", N(word), value);
+  if (opc == 1 && Rn(word) == 31 && !OnePiece(value, width)) {
+    return absl::StrFormat("mov %s, #%d", D(word, Last::kStack), width == 64 ? static_cast<int64_t>(value) : int64_t{static_cast<int32_t>(value)});
+  }
   return absl::StrFormat("%s %s, %s, #0x%x", kNames[opc], D(word, opc == 3 ? Last::kZero : Last::kStack), N(word), value);
 }
 
@@ -72,13 +85,12 @@ std::string Bitfield(uint32_t word) {
   if (opc != 1) return SignedOrZeroExtend(word, opc == 0, r, s, top);
   if (s >= r) return absl::StrFormat("bfxil %s, %s, #%d, #%d", D(word), N(word), r, s - r + 1);
   const uint32_t lsb = (top + 1 - r) & top;
-  if (Rn(word) == 31) return absl::StrFormat("bfc %s, #%d, #%d", D(word), lsb, s + 1);
   return absl::StrFormat("bfi %s, %s, #%d, #%d", D(word), N(word), lsb, s + 1);
 }
 
 std::string Extract(uint32_t word) {
   const uint32_t lsb = Bits(word, 15, 10);
-  if (!Bit(word, 31) && lsb > 31) return "";
+  if (Bits(word, 30, 29) != 0 || Bit(word, 21) || Bit(word, 22) != Bit(word, 31) || (!Bit(word, 31) && lsb > 31)) return "";
   if (Rn(word) == Rm(word)) return absl::StrFormat("ror %s, %s, #%d", D(word), N(word), lsb);
   return absl::StrFormat("extr %s, %s, %s, #%d", D(word), N(word), M(word), lsb);
 }

@@ -3,6 +3,12 @@
 #include <Zydis/Zydis.h>
 #include <elf.h>
 
+#include <cstring>
+
+#include "a64/encoding.h"
+#include "a64/text.h"
+#include "decode/flow.h"
+
 namespace brink::report {
 namespace {
 
@@ -20,9 +26,28 @@ Kind KindOf(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   }
 }
 
+constexpr size_t kA64Bytes = 4;
+
+std::optional<Instruction> DecodeA64(std::string_view code, uint64_t address, bool with_text) {
+  if (code.size() < kA64Bytes) return std::nullopt;
+  auto insn = decode::DecodeA64({reinterpret_cast<const uint8_t*>(code.data()), code.size()}, address);
+  if (!insn) return std::nullopt;
+  Instruction out{.address = address, .length = insn->length};
+  uint32_t word;
+  std::memcpy(&word, code.data(), sizeof word);
+  out.kind = decode::KindOf(insn->flow);
+  if (a64::FormOf(word) == a64::Form::kExceptionReturn) out.kind = Kind::kEret;
+  out.branch = out.kind != Kind::kUnknown;
+  const bool direct = insn->flow == decode::Flow::kCond || insn->flow == decode::Flow::kJump || insn->flow == decode::Flow::kCall;
+  if (direct) out.target = insn->target;
+  if (with_text) out.text = a64::TextOf(word, address);
+  return out;
+}
+
 }  // namespace
 
 std::optional<Instruction> DecodeOne(std::string_view code, uint64_t address, uint16_t machine, bool with_text) {
+  if (machine == EM_AARCH64) return DecodeA64(code, address, with_text);
   if (machine != EM_X86_64 && machine != EM_386) return std::nullopt;
   const bool wide = machine == EM_X86_64;
   static thread_local ZydisDecoder decoders[2];
@@ -65,11 +90,12 @@ std::optional<Instruction> DecodeOne(std::string_view code, uint64_t address, ui
 
 std::vector<Instruction> Disassemble(std::string_view code, uint64_t address, uint16_t machine, bool with_text) {
   std::vector<Instruction> out;
-  if (machine != EM_X86_64 && machine != EM_386) return out;
+  const bool a64 = machine == EM_AARCH64;
+  if (!a64 && machine != EM_X86_64 && machine != EM_386) return out;
   for (size_t at = 0; at < code.size();) {
     auto instruction = DecodeOne(code.substr(at), address + at, machine, with_text);
     if (!instruction) {
-      instruction = Instruction{.address = address + at, .length = 1};
+      instruction = Instruction{.address = address + at, .length = static_cast<uint8_t>(a64 ? std::min(kA64Bytes, code.size() - at) : 1)};
       instruction->text = "(bad)";
     }
     at += instruction->length;

@@ -1,4 +1,4 @@
-// Machine code as text and as control flow (x86-64 by Zydis; other machines: nothing is decoded).
+// Machine code as text and as control flow (x86 by Zydis, A64 by our own tables; of other machines nothing is decoded).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct Instruction {
   std::string text;                  // "jne 0x1140"; "(bad)" for a byte that starts no instruction
 };
 
-// Decodes linearly from `address` to the end of `code`. A byte that does not decode becomes an Instruction of length 1.
+// Decodes linearly from `address` to the end of `code`. What does not decode becomes an Instruction of length 1
+// (A64: of 4, as data between functions).
 std::vector<Instruction> Disassemble(std::string_view code, uint64_t address, uint16_t machine, bool with_text = true);
 
 // The first instruction only; nothing when it does not decode or the machine is not known.

@@ -110,6 +110,7 @@ def run(name, build):
     build = _tree(kernel, os.path.abspath(build))
     made = guest.Guest(kernel, lane.get("cpus", 1), timeout=lane.get("seconds", 600))
     made.packages = lane.get("packages", [])
+    made.counted = lane.get("counted", False)
     made.stream = None
     if "lbr" in lane:
         lbr.attach(made, lane["lbr"], lane.get("params", ""))
