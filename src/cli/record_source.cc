@@ -138,10 +138,10 @@ std::vector<Feature> FeaturesOf(std::string_view source) {
   return {Feature::kBtf};
 }
 
-// Branches without hardware know one instruction set; events alone are taken everywhere.
+// Branches without hardware know two instruction sets; events alone are taken everywhere.
 Status KnowsThisMachine(const FeatureSet& features) {
-  if (features.facts().arch == "x86_64") return OkStatus();
-  return FailedPrecondition("walk, hop and step know x86-64 code only, and this machine is " + features.facts().arch +
+  if (features.facts().arch == "x86_64" || features.facts().arch == "aarch64") return OkStatus();
+  return FailedPrecondition("walk, hop and step know x86-64 and arm64 code only, and this machine is " + features.facts().arch +
                             "; record with --source none (samples and call chains), or with branch hardware (" + features.Get(Feature::kSourceLbr).reason + ")");
 }
 

@@ -45,6 +45,13 @@ Status StudyKernel(const CpuInfo& cpu, const OpenContext& open, BranchStudy* stu
   return OkStatus();
 }
 
+// Arm's branch records need more than the CPU, and nobody says which of it is missing.
+Finding OffOnArm(const Status& status) {
+  Finding finding = OffFrom(status);
+  finding.remedy = "BRBE needs a CPU that has it (brink brbe diagnose), Linux 6.17 with CONFIG_ARM64_BRBE, firmware with MDCR_EL3.SBRBE = 1 and no hypervisor; record with --source walk instead";
+  return finding;
+}
+
 Finding FlagFinding(Prober& prober, uint64_t flag) {
   if (!prober.Has(Feature::kBranchStack)) return OffBecauseOf(prober, Feature::kBranchStack);
   return prober.facts.branch_flags & flag ? Finding::On() : Finding::Off("this PMU or kernel refuses the flag");
@@ -88,7 +95,7 @@ BranchStudy StudyBranches(const MachineFacts& facts, const OpenContext& open) {
 Finding ProbeBranchStack(Prober& prober) {
   if (!prober.Has(Feature::kPerfHardware)) return OffBecauseOf(prober, Feature::kPerfHardware);
   const BranchStudy& study = prober.Study();
-  if (!study.status.ok()) return OffFrom(study.status);
+  if (!study.status.ok()) return prober.facts.arch == "aarch64" ? OffOnArm(study.status) : OffFrom(study.status);
   if (study.samples == 0) return Finding::Off("the event opens, but delivers no samples", "this virtual machine's PMU has no overflow interrupt");
   if (study.entries == 0) return Finding::Off(absl::StrCat("none of ", study.samples, " samples carries a branch"), "the branch records are not passed to this virtual machine");
   if (study.known == 0) return Finding::Off(absl::StrCat("none of ", study.entries, " entries is a branch of the loop that ran"));

@@ -102,7 +102,8 @@ Finding ProbeBpfSnapshot(Prober& prober) {
   Finding finding = FindingOf(prober, result, [](const TrialError& error) { return UnknownHelper(error, "needs kernel 5.16 or later"); });
   if (!finding.on) return finding;
   if (result.out.value == -ENOENT) {
-    return Finding::Off("the kernel has no branch snapshot for this CPU (ENOENT)", prober.facts.cpu.hypervisor ? "run on metal" : "");
+    const bool arm = prober.facts.arch == "aarch64";
+    return Finding::Off("the kernel has no branch snapshot for this CPU (ENOENT)", prober.facts.cpu.hypervisor ? "run on metal" : arm ? "no Arm kernel has it: a sample's own records are read, and captures show what follows" : "");
   }
   if (result.out.value < 0) return Finding::Off("it answers " + ErrnoText(static_cast<int>(-result.out.value)));
   // Entries without an event that keeps the hardware on may be old: branch.snapshot judges them.

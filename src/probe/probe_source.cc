@@ -12,11 +12,11 @@ Finding AllOf(Prober& prober, std::initializer_list<Feature> features) {
   return Finding::On();
 }
 
-bool OnX86(const Prober& prober) { return prober.facts.arch == "x86_64"; }
+bool Decodes(const Prober& prober) { return prober.facts.arch == "x86_64" || prober.facts.arch == "aarch64"; }
 
 // Their decoders and register sets are those of one architecture.
 Finding NotBuilt(const Prober& prober) {
-  return Finding::Off("walk, hop and step know x86-64 code only; this machine is " + prober.facts.arch, "record with --source none (samples and call chains), or with branch hardware");
+  return Finding::Off("walk, hop and step know x86-64 and arm64 code; this machine is " + prober.facts.arch, "record with --source none (samples and call chains), or with branch hardware");
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Finding ProbeSourceLbr(Prober& prober) {
 Finding ProbeSourceWalk(Prober& prober) {
   Finding finding = AllOf(prober, {Feature::kPerfClock, Feature::kBpfPerfEvent, Feature::kBpfLoop, Feature::kBpfRingbuf});
   if (!finding.on) return finding;
-  if (!OnX86(prober)) return NotBuilt(prober);
+  if (!Decodes(prober)) return NotBuilt(prober);
   if (prober.Has(Feature::kKernelRt) && !prober.Has(Feature::kBpfTaskWork)) {
     return Finding::Off("on PREEMPT_RT walk needs task work: " + prober.Get(Feature::kBpfTaskWork).reason, "use a kernel with bpf_task_work_schedule_resume, or hop or step");
   }
@@ -36,7 +36,7 @@ Finding ProbeSourceWalk(Prober& prober) {
 }
 
 Finding ProbeSourceWalkTask(Prober& prober) { return AllOf(prober, {Feature::kSourceWalk, Feature::kBpfTaskWork}); }
-Finding ProbeSourceHop(Prober& prober) { return !OnX86(prober) ? NotBuilt(prober) : AllOf(prober, {Feature::kPtrace, Feature::kPerfExecBreakpoint}); }
-Finding ProbeSourceStep(Prober& prober) { return !OnX86(prober) ? NotBuilt(prober) : AllOf(prober, {Feature::kPtrace}); }
+Finding ProbeSourceHop(Prober& prober) { return !Decodes(prober) ? NotBuilt(prober) : AllOf(prober, {Feature::kPtrace, Feature::kPerfExecBreakpoint}); }
+Finding ProbeSourceStep(Prober& prober) { return !Decodes(prober) ? NotBuilt(prober) : AllOf(prober, {Feature::kPtrace}); }
 
 }  // namespace brink::probe
