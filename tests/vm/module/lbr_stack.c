@@ -27,7 +27,7 @@ int lbr_check_filter(struct perf_event *event)
 		return -EINVAL;
 	if (!lbr_counting && !is_sampling_event(event))
 		return -EINVAL;
-	/* What the plugin follows on arm64 is user code: that is all that a kernel with mitigations records there. */
+	/* What the plugin follows on arm64 is user code: whoever wants the kernel too is told. */
 	if (!IS_ENABLED(CONFIG_X86) && lbr_bar && !event->attr.exclude_kernel)
 		return -EOPNOTSUPP;
 	switch (lbr_flavour) {
