@@ -4,14 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "cfi/a64_facts.h"
-#include "elf/file.h"
-#include "support/status_matchers.h"
+#include "sample.h"
 
 namespace brink::cfi {
 namespace {
 
 using decode::Flow;
-using testing_support::IsOk;
 
 TEST(A64Facts, FormsAddressesByPairs) {
   // adrp x0, +1 page; nop; add x1, x0, #0x10; adr x2, -4; add x3, x0, #1, lsl #12; adrp x0, -1 page; add x0, x0, #8
@@ -28,25 +26,6 @@ TEST(A64Facts, PadsOfCalls) {
 }
 
 #ifdef A64_SAMPLE
-
-class Sample : public testing::Test {
- protected:
-  void SetUp() override {
-    auto file = elf::File::Open(A64_SAMPLE);
-    ASSERT_THAT(file, IsOk());
-    auto facts = Facts::Load(*file);
-    ASSERT_THAT(facts, IsOk());
-    facts_.emplace(*std::move(facts));
-  }
-  uint64_t At(std::string_view name) {
-    for (const Function& function : facts_->functions()) {
-      if (facts_->NameOf(function) == name) return function.start;
-    }
-    ADD_FAILURE() << "no function " << name;
-    return 0;
-  }
-  std::optional<Facts> facts_;
-};
 
 TEST_F(Sample, IsKnownForWhatItIs) {
   EXPECT_EQ(facts_->machine(), decode::Machine::kA64);
