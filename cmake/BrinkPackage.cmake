@@ -23,4 +23,10 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)  # what every dpkg and lintian reads
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  # A cross build: neither the name nor the libraries are those of the machine that packs.
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  file(WRITE ${CMAKE_BINARY_DIR}/generated/package_arch.cmake "set(ENV{DEB_HOST_ARCH} arm64)\n")
+  set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_BINARY_DIR}/generated/package_arch.cmake)
+endif()
 include(CPack)
