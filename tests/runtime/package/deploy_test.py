@@ -66,7 +66,7 @@ class Rights(unittest.TestCase):
         cls.addClassCleanup(cls.target.wait)
         cls.addClassCleanup(cls.target.kill)
 
-    def record(self, without=None, pid=None):
+    def record(self, without=None, pid=None, duration="300ms"):
         """(status, messages, recording, report) of the manifest's command without one of its capabilities, for a moment.
         Of a process alone it walks, and says how."""
         capabilities, args = manifest()
@@ -78,7 +78,7 @@ class Rights(unittest.TestCase):
             if name.startswith(("x.data", "report")):
                 os.unlink(os.path.join(self.folder, name))
         args[args.index("-o") + 1] = data
-        words = ["setpriv", "--no-new-privs", f"--bounding-set={wanted}", f"--inh-caps={wanted}", BRINK, *args, "--duration", "1s" if pid else "300ms", "--json=" + report]
+        words = ["setpriv", "--no-new-privs", f"--bounding-set={wanted}", f"--inh-caps={wanted}", BRINK, *args, "--duration", duration, "--json=" + report]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536)))
         recording, found = b"", {}
@@ -92,7 +92,7 @@ class Rights(unittest.TestCase):
         return done.returncode, done.stderr, recording, found
 
     def test_all_of_them_are_enough(self):
-        status, err, recording, report = self.record()
+        status, err, recording, report = self.record(duration="1s")
         self.assertIn(status, (0, 3), err)
         self.assertIn(self.build_id, recording)
         self.assertIn(b"kallsyms", recording)
@@ -106,7 +106,7 @@ class Rights(unittest.TestCase):
 
     def test_without_sys_ptrace_segment_bases_of_others_are_unknown(self):
         for without, unknown in ((None, False), ("SYS_PTRACE", True)):
-            status, err, _, _ = self.record(without, self.target.pid)
+            status, err, _, _ = self.record(without, self.target.pid, "1s")
             self.assertIn(status, (0, 3), err)
             self.assertIn("walk code:", err)
             self.assertEqual(" 1 without segment bases" in err, unknown, err)
