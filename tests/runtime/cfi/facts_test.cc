@@ -153,7 +153,7 @@ TEST(GoPrograms, AWalkAheadMayEndNowhere) {
     ASSERT_THAT(facts, IsOk());
     const bool is_go = facts->runtime() == Runtime::kGo;
     EXPECT_EQ(is_go, path == go);
-    const BranchEntry edge = {facts->functions().at(0).start, 0x7f0000001000, MakeInfo(Kind::kIndJump)};
+    const BranchEntry edge = {facts->functions().front().start, 0x7f0000001000, MakeInfo(Kind::kIndJump)};
     Alone map(&*facts);
     for (bool future : {true, false}) {
       Window window{.records = {&edge, 1}, .future = future, .point = CheckPoint{.not_code = true}};

@@ -380,7 +380,8 @@ static void a_exec(void)
 /* Nothing between a sleep, at which branch hardware is emptied, and a sensitive call. */
 static void a_short(void)
 {
-	static const long while_asleep[2] = {0, 1000000};
+	/* So long that even in a slow guest it is not over before it is waited for: then there would be no switch. */
+	static const long while_asleep[2] = {0, 200000000};
 
 	for (int i = 0; i < 5; i++) {
 		long result = SYS_nanosleep, first = (long)while_asleep, second = 0;
