@@ -144,7 +144,9 @@ TEST(A64Flow, ExclusiveAccesses) {
   for (const auto& c : cases) {
     Insn insn = MustDecode(c.word);
     EXPECT_EQ(insn.exclusive, c.exclusive) << c.text;
-    if (c.exclusive) EXPECT_EQ(insn.stores, c.stores) << c.text;
+    if (c.exclusive) {
+      EXPECT_EQ(insn.stores, c.stores) << c.text;
+    }
   }
 }
 

@@ -28,7 +28,7 @@ int lbr_check_filter(struct perf_event *event)
 	if (!lbr_counting && !is_sampling_event(event))
 		return -EINVAL;
 	/* What the plugin follows on arm64 is user code: whoever wants the kernel too is told. */
-	if (!IS_ENABLED(CONFIG_X86) && lbr_bar && !event->attr.exclude_kernel)
+	if (!IS_ENABLED(CONFIG_X86) && lbr_bar && (type & PERF_SAMPLE_BRANCH_KERNEL))
 		return -EOPNOTSUPP;
 	switch (lbr_flavour) {
 	case LBR_AMD:
