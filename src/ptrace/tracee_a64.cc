@@ -51,7 +51,8 @@ uint64_t SignatureBits(pid_t tid) {
   return bits;
 }
 
-// How many of the thread's breakpoints are armed; what the kernel does not have cannot be written.
+// Writes the first `slots` breakpoints, armed at `addresses` as far as these go. A slot that is written is the thread's from
+// then on, armed or not.
 bool Arm(pid_t tid, std::span<const uint64_t> addresses, size_t slots) {
   BreakpointSet set;
   for (size_t i = 0; i < addresses.size(); ++i) set.slots[i] = {addresses[i], kArmed, 0};
@@ -86,8 +87,12 @@ bool WriteRegs(pid_t tid, const struct user_regs_struct& raw) {
 bool SetBreakpoints(pid_t tid, std::span<const uint64_t> addresses) {
   BreakpointSet has;
   if (addresses.size() > kMostBreakpoints || !GetSet(tid, kBreakpoints, &has, sizeof has)) return false;
-  const size_t slots = std::min<size_t>(has.info & 0xff, kMostBreakpoints);
-  return addresses.size() <= slots && Arm(tid, addresses, slots);
+  if (addresses.size() > (has.info & 0xff)) return false;
+  size_t slots = addresses.size();
+  for (size_t i = slots; i < kMostBreakpoints; ++i) {
+    if (has.slots[i].control & 1) slots = i + 1;
+  }
+  return slots == 0 || Arm(tid, addresses, slots);
 }
 
 bool SetBreakpoint(pid_t tid, uint64_t address) { return SetBreakpoints(tid, {&address, 1}); }

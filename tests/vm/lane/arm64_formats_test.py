@@ -13,7 +13,7 @@ CROSS = "aarch64-linux-gnu-"
 GUEST = """set -e
 cd /out
 for source in walk hop step lbr; do
-  case $source in lbr) event="-e cycles" count="-c 200000";; step) event= count="-F 200";; *) event= count="-F 500";; esac
+  case $source in lbr) event="-e cycles:u" count="-c 200000";; step) event= count="-F 200";; *) event= count="-F 500";; esac
   BRINK record --source $source $event $count -o /out/$source.data -- PROGRAM 6000 > /dev/null 2> /out/$source.err || echo "record --source $source: status $?" >> /out/failed
 done
 BRINK script -i HOST.data -F comm,ip,sym,brstacksym > /out/host.script 2> /out/host.err
