@@ -34,7 +34,7 @@ WALK_INLINE void walk_begin_common(struct brink_walk *w, const struct brink_walk
 		walk_forget(w);
 	w->stop = 0;
 	w->pc = 0;
-	w->line = 0;
+	w->block = 0;
 	w->steps = 0;
 	w->max_steps = config->max_steps < BRINK_WALK_MAX_STEPS ? config->max_steps : BRINK_WALK_MAX_STEPS;
 	w->nr = 0;

@@ -22,11 +22,25 @@ WALK_INLINE __u32 walk_counted(struct brink_walk *w, const struct brink_uop *u, 
 	return w->reg[WALK_RCX].val << (u->sh & 63) && cond;
 }
 
+/* Pushes the return address of a call. 0, or 1: the walk ends. */
+WALK_INLINE int walk_call(struct brink_walk *w, const struct brink_uop *u, __u64 back)
+{
+	if (w->reg[WALK_RSP].unk)
+		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
+	w->reg[BRINK_WREG_T0].val = back;
+	w->reg[BRINK_WREG_T0].unk = 0;
+	if (walk_store(w, w->reg[WALK_RSP].val - 8, 0, BRINK_WREG_T0))
+		return 1;
+	w->reg[WALK_RSP].val -= 8;
+	walk_remember_return(w, back, walk_next(w, u));
+	return 0;
+}
+
 /* All branches. 0: went there; 1: the walk ends; 2: not taken. */
 WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, const struct brink_uop *u, __u32 op)
 {
-	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->imm;
-	__u32 cond, pc = u->target, type;
+	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->to;
+	__u32 cond, pc = u->link, type;
 
 	switch (op) {
 	case BRINK_OP_JCC:
@@ -46,44 +60,29 @@ WALK_INLINE int walk_branch(struct brink_walk *w, struct brink_walk_out *out, co
 		type = WALK_IND;
 		break;
 	case BRINK_OP_CALL:
-		w->reg[BRINK_WREG_MEM].val = ip + u->len;
-		w->reg[BRINK_WREG_MEM].unk = 0;
-		if (w->ml < BRINK_WALK_LINES) {
-			if (walk_line_store(w, w->ml, w->ea & 63, 0, ip + u->len, 0))
-				return 1;
-		} else if (walk_store(w, w->ea, 0, BRINK_WREG_MEM)) {
-			return 1;
-		}
-		w->reg[WALK_RSP].val -= 8;
-		walk_remember_return(w, ip + u->len, u->next);
-		type = WALK_CALL;
-		break;
 	case BRINK_OP_CALLI:
-		if (w->reg[u->src & 31].unk)
-			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
-		if (w->reg[WALK_RSP].unk)
-			return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
-		to = w->reg[u->src & 31].val;
-		w->reg[BRINK_WREG_T0].val = ip + u->len;
-		w->reg[BRINK_WREG_T0].unk = 0;
-		if (walk_store(w, w->reg[WALK_RSP].val - 8, 0, BRINK_WREG_T0))
+		type = WALK_CALL;
+		if (op == BRINK_OP_CALLI) {
+			if (w->reg[u->src & 31].unk)
+				return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
+			to = w->reg[u->src & 31].val;
+			pc = 0;
+			type = WALK_IND_CALL;
+		}
+		if (walk_call(w, u, ip + walk_len(u)))
 			return 1;
-		w->reg[WALK_RSP].val -= 8;
-		walk_remember_return(w, ip + u->len, u->next);
-		pc = 0;
-		type = WALK_IND_CALL;
 		break;
 	case BRINK_OP_RET:
 		if (w->reg[BRINK_WREG_MEM].unk)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_TARGET);
 		to = w->reg[BRINK_WREG_MEM].val;
-		w->reg[WALK_RSP].val += 8 + (__u64)(__u32)u->imm;
+		w->reg[WALK_RSP].val += 8 + (__u64)(__u32)walk_imm(w);
 		pc = 0;
 		if (w->ret_top) {
 			struct brink_walk_ret *r = &w->ret[--w->ret_top & (BRINK_WALK_RET_STACK - 1)];
 
 			if (r->address == to)
-				pc = r->uop;
+				pc = r->link;
 		}
 		type = WALK_RET;
 		break;

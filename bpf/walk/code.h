@@ -46,14 +46,26 @@ WALK_INLINE const struct brink_walk_block *walk_block(const struct brink_walk *w
 	return (const struct brink_walk_block *)walk_uop(w, at);
 }
 
+/* The other half of a block's head. */
+WALK_INLINE const struct brink_walk_block_ways *walk_ways(const struct brink_walk *w, __u32 at)
+{
+	return (const struct brink_walk_block_ways *)walk_uop(w, at + 1);
+}
+
 /* w->scratch against the bytes of the line whose first block is `at`. */
 WALK_INLINE int walk_same_line(const struct brink_walk *w, __u32 at)
 {
-	const __u64 *a = (const __u64 *)walk_uop(w, at + 1), *c = (const __u64 *)walk_uop(w, at + 2);
-	const __u64 *b = (const __u64 *)w->scratch;
+	const __u64 *b = (const __u64 *)w->scratch, *a;
+	__u64 differs = 0;
+	__u32 i;
 
-	return a && c && !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (c[0] ^ b[4]) | (c[1] ^ b[5]) |
-			   (c[2] ^ b[6]) | (c[3] ^ b[7]));
+	for (i = 0; i < 4; i++) {
+		a = (const __u64 *)walk_uop(w, at + BRINK_WALK_MORE_HEAD + i);
+		if (!a)
+			return 0;
+		differs |= (a[0] ^ b[2 * i]) | (a[1] ^ b[2 * i + 1]);
+	}
+	return !differs;
 }
 
 WALK_INLINE struct brink_walk_valid *walk_valid_of(struct brink_walk *w, __u64 start)
@@ -61,13 +73,14 @@ WALK_INLINE struct brink_walk_valid *walk_valid_of(struct brink_walk *w, __u64 s
 	return &w->valid[(start >> 6 ^ start >> 12) & (BRINK_WALK_VALID - 1)];
 }
 
-/* `line`: the number in the head of the block `at`. */
-WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 at, __u32 line, __u64 start)
+/* `first`: the line's first block; `line`: the number in the heads of its blocks. */
+WALK_INLINE void walk_mark_valid(struct brink_walk *w, __u32 first, __u32 line, __u64 start)
 {
 	struct brink_walk_valid *v = walk_valid_of(w, start);
 	struct brink_walk_page *p;
 
-	v->line = at;
+	v->block = first;
+	v->first = first;
 	v->address = start | w->gen;
 	w->validated++;
 	/* Once a page and walk: the mark lies far from the code. */
@@ -86,19 +99,22 @@ WALK_INLINE __u32 walk_bits(__u64 x)
 	return ((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull >> 56;
 }
 
-/* Micro-op at an offset of the line whose first block is `at`. 0: not lifted. */
+/* Link of the instruction at an offset of the line whose first block is `at`. 0: not lifted. */
 WALK_INLINE __u32 walk_entry(const struct brink_walk *w, __u32 at, __u32 offset)
 {
+	__u64 below = (1ull << (offset & 63)) - 1;
 	__u32 head = BRINK_WALK_FIRST_HEAD, i;
+	const struct brink_walk_block_ways *y;
 	const struct brink_walk_block *b;
 
 	for (i = 0; i < BRINK_WALK_BLOCKS && at; i++) {
 		b = walk_block(w, at);
-		if (!b)
+		y = walk_ways(w, at);
+		if (!b || !y)
 			break;
 		if (b->lifted >> (offset & 63) & 1)
-			return at + head + walk_bits(b->lifted & ((1ull << (offset & 63)) - 1));
-		at = b->more;
+			return at << BRINK_LINK_SHIFT | (head + walk_bits(b->lifted & below) + walk_bits(b->more & below));
+		at = y->more;
 		head = BRINK_WALK_MORE_HEAD;
 	}
 	return 0;
@@ -154,6 +170,7 @@ WALK_GLOBAL int walk_translate(struct brink_walk *w)
 		pc = p ? walk_entry(w, p->line[ip >> 6 & (BRINK_WALK_PAGE_LINES - 1)], ip) : 0;
 		if (pc) {
 			w->pc = pc;
+			w->block = 0;	/* the same code may be mapped twice */
 			return 0;
 		}
 	}
@@ -163,25 +180,32 @@ WALK_GLOBAL int walk_translate(struct brink_walk *w)
 }
 
 /*
- * Compares one line of live code with the lifted one, whose first block is `at`, once a walk. 0: the same; 1: the walk
- * ends; 2: differs.
+ * Compares one line of live code with the lifted one, of which `at` is a block, once a walk. 0: the same; 1: the walk ends;
+ * 2: differs.
  */
 WALK_GLOBAL int walk_check_line(struct brink_walk *w, __u32 at, __u64 start)
 {
-	const struct brink_walk_valid *v;
-	const struct brink_walk_block *b;
+	const struct brink_walk_block_ways *y;
+	struct brink_walk_valid *v;
+	int known;
 
 	if (!w)
 		return 1;
 	v = walk_valid_of(w, start);
-	if (v->line == at && v->address == (start | w->gen))
+	known = v->address == (start | w->gen);
+	if (known && v->block == at)
 		return 0;
+	y = at ? walk_ways(w, at) : 0;
+	if (known && y && v->first == y->first) {
+		v->block = at;
+		return 0;
+	}
 	if (walk_live_line(w, start))
 		return 1;
-	b = at ? walk_block(w, at) : 0;
-	if (!b || (b->line & (BRINK_WALK_PAGE_LINES - 1)) != (start >> 6 & (BRINK_WALK_PAGE_LINES - 1)) || !walk_same_line(w, at))
+	if (!y || (y->line & (BRINK_WALK_PAGE_LINES - 1)) != (start >> 6 & (BRINK_WALK_PAGE_LINES - 1)) ||
+	    !walk_same_line(w, y->first))
 		return 2;
-	walk_mark_valid(w, at, b->line, start);
+	walk_mark_valid(w, y->first, y->line, start);
 	return 0;
 }
 
@@ -202,53 +226,53 @@ WALK_INLINE int walk_check_tail(struct brink_walk *w, const struct brink_walk_pa
 	return 0;
 }
 
-/* The instruction of reg[IP] runs on into the line at `start`, n bytes of it. As walk_check_line; `at` is its first line. */
+/* The instruction of reg[IP] runs on into the line at `start`, n bytes of it. As walk_check_line; `at` is its block. */
 WALK_GLOBAL int walk_check_next(struct brink_walk *w, __u32 at, __u64 start, __u32 n)
 {
-	const struct brink_walk_block *b;
+	const struct brink_walk_block_ways *y;
 	const struct brink_walk_page *p;
 	__u32 next;
 
 	if (!w)
 		return 1;
-	b = walk_block(w, at);
-	p = b ? walk_page(w, b->line / BRINK_WALK_PAGE_LINES) : 0;
+	y = walk_ways(w, at);
+	p = y ? walk_page(w, y->line / BRINK_WALK_PAGE_LINES) : 0;
 	if (!p)
 		return 2;
-	next = (b->line + 1) & (BRINK_WALK_PAGE_LINES - 1);
+	next = (y->line + 1) & (BRINK_WALK_PAGE_LINES - 1);
 	if (!next)
 		return walk_check_tail(w, p, start, n & 15);
 	return walk_check_line(w, p->line[next], start);
 }
 
 /*
- * The micro-op lies in another line than the one before it: makes sure that the code is what was lifted. 0 to execute
- * it; 1: the walk ends; 2: it was another page's, w->pc has the right one now.
+ * The micro-op lies in another block than the one before it, or its instruction in two lines: makes sure that the code is
+ * what was lifted. 0 to execute it; 1: the walk ends; 2: it was another page's, w->pc has the right one now.
  */
 WALK_GLOBAL int walk_enter_line(struct brink_walk *w, const struct brink_uop *u)
 {
 	__u64 ip, start;
-	__u32 line;
+	__u32 block;
 	int differs;
 
 	if (!w || !u)
 		return 1;
 	ip = w->reg[BRINK_WREG_IP].val;
 	start = ip & ~(__u64)(BRINK_WALK_CODE_LINE - 1);
-	line = u->line & ~BRINK_UOP_LINE_CROSSES;
-	differs = walk_check_line(w, line, start);
+	block = walk_link_block(w->pc);
+	differs = walk_check_line(w, block, start);
 	if (differs == 1)
 		return 1;
 	if (differs)
 		return walk_by_content(w) ? 1 : 2;
-	if (u->line & BRINK_UOP_LINE_CROSSES) {
-		differs = walk_check_next(w, line, start + 64, (ip & 63) + u->len - 64);
+	if (u->len & BRINK_UOP_CROSSES) {
+		differs = walk_check_next(w, block, start + 64, (ip & 63) + walk_len(u) - 64);
 		if (differs == 1)
 			return 1;
 		if (differs)
 			return walk_miss(w, BRINK_MISS_CHANGED, 0, ip);
 	}
-	w->line = u->line;
+	w->block = block;
 	return 0;
 }
 

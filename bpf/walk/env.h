@@ -56,9 +56,16 @@ WALK_INLINE const struct brink_walk_page *walk_page(const struct brink_walk *w, 
 /* Slot of a page that has the line with this hash, 0 = none. The host build finds pages by address. */
 WALK_INLINE __u32 walk_xlat_slot(__u64 hash, __u64 address)
 {
-	const struct brink_walk_xlat *x = (const struct brink_walk_xlat *)bpf_map_lookup_elem(&walk_xlat, &hash);
+	__u32 index = (__u32)hash & walk_xlat_mask, i;
+	const struct brink_walk_xlat *x = (const struct brink_walk_xlat *)bpf_map_lookup_elem(&walk_xlat, &index);
+	__u64 entry;
 
-	return x ? x->slot : 0;
+	for (i = 0; x && i < BRINK_XLAT_WAYS; i++) {
+		entry = ((const volatile struct brink_walk_xlat *)x)->entry[i];
+		if (!((entry ^ hash) >> 32))
+			return (__u32)entry;
+	}
+	return 0;
 }
 
 #else
@@ -84,6 +91,59 @@ enum { WALK_RAX = 0, WALK_RCX = 1, WALK_RDX = 2, WALK_RBX = 3, WALK_RSP = 4, WAL
 WALK_INLINE __u64 walk_mask(__u32 sh)
 {
 	return ~0ull >> (sh & 63);
+}
+
+/* The unit that a link leads to, and the block that it lies in. */
+WALK_INLINE __u32 walk_link_unit(__u32 link)
+{
+	return (link >> BRINK_LINK_SHIFT) + (link & BRINK_LINK_PLACE);
+}
+
+WALK_INLINE __u32 walk_link_block(__u32 link)
+{
+	return link >> BRINK_LINK_SHIFT;
+}
+
+WALK_INLINE __u32 walk_len(const struct brink_uop *u)
+{
+	return u->len & BRINK_UOP_LEN;
+}
+
+/* The immediate of the instruction being executed. */
+WALK_INLINE __s32 walk_imm(const struct brink_walk *w)
+{
+	return (__s32)w->reg[BRINK_WREG_IMM].val;
+}
+
+/* What lies in the unit behind the micro-op at w->pc. */
+WALK_INLINE __s32 walk_other(const struct brink_walk *w, const struct brink_uop *u)
+{
+	const struct brink_uop_more *m;
+
+	if (walk_likely(!(u->len & BRINK_UOP_MORE)))
+		return 0;
+	m = (const struct brink_uop_more *)walk_uop(w, walk_link_unit(w->pc) + 1);
+	return m ? m->other : 0;
+}
+
+/* Displacement and immediate as one value, of an instruction without a memory operand. */
+WALK_INLINE __u64 walk_wide(const struct brink_walk *w, const struct brink_uop *u)
+{
+	return (__u32)walk_other(w, u) | (__u64)(__u32)u->value << 32;
+}
+
+/* Link of the instruction behind the micro-op at w->pc. */
+WALK_INLINE __u32 walk_next(const struct brink_walk *w, const struct brink_uop *u)
+{
+	const struct brink_uop_more *m;
+	__u32 pc = w->pc;
+
+	if (walk_likely(!(u->len & (BRINK_UOP_MORE | BRINK_UOP_LAST))))
+		return pc + 1;
+	/* The end's place in a head is that of `next`. */
+	pc = u->len & BRINK_UOP_MORE ? walk_link_unit(pc) : walk_link_block(pc);
+	m = (const struct brink_uop_more *)walk_uop(w, pc + 1);
+	return m ? m->next : 0;
 }
 
 WALK_INLINE int walk_stop(struct brink_walk *w, __u32 why)

@@ -24,13 +24,9 @@ WALK_ARRAY(walk_pages, BPF_F_MMAPABLE, 256, struct brink_walk_page);
 WALK_ARRAY(walk_state, 0, 1, struct brink_walk);
 WALK_ARRAY(walk_out, 0, 1, struct brink_walk_out);
 
-/* Preallocated: entries are looked up in interrupts. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, struct brink_walk_xlat);
-} walk_xlat SEC(".maps");
+WALK_ARRAY(walk_xlat, BPF_F_MMAPABLE, 1, struct brink_walk_xlat);
+/* Entries of it, less 1. */
+const volatile __u32 walk_xlat_mask = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -207,7 +207,7 @@ WALK_GLOBAL int walk_code_written(struct brink_walk *w, __u64 tag)
 		if (w->valid[i].address == tag)
 			w->valid[i].address = 0;
 	}
-	w->line = 0;	/* the line executed now is entered anew */
+	w->block = 0;	/* the line executed now is entered anew */
 	return 0;
 }
 

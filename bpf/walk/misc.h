@@ -244,17 +244,17 @@ WALK_GLOBAL int walk_misc(struct brink_walk *w, const struct brink_uop *u)
 		w->reg[BRINK_WREG_MEM] = w->reg[WALK_RBP];
 		w->reg[WALK_RBP].val = w->reg[WALK_RSP].val - 8;
 		w->reg[WALK_RBP].unk = 0;
-		w->reg[WALK_RSP].val -= 8 + (__u64)u->imm;
+		w->reg[WALK_RSP].val -= 8 + (__u64)walk_imm(w);
 		return 0;
 	case BRINK_OP_CLOBBER:
 		for (i = 0; i < 16; i++) {
-			if ((__u32)u->imm >> i & 1) {
+			if ((__u32)walk_imm(w) >> i & 1) {
 				w->reg[i].val = 0;
 				w->reg[i].unk = ~0ull;
 			}
 		}
-		if ((__u32)u->imm >> 16)
-			walk_flags_put(w, (__u32)u->imm >> 16, 0, 0);
+		if ((__u32)walk_imm(w) >> 16)
+			walk_flags_put(w, (__u32)walk_imm(w) >> 16, 0, 0);
 		if (u->aux & 1)
 			w->vknown[di] = 0;
 		if (u->aux & 2) {

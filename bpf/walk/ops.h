@@ -25,8 +25,8 @@ enum brink_op {
 	BRINK_OP_JCC = 10,	/* aux: condition */
 	BRINK_OP_JMP = 11,
 	BRINK_OP_JMPI = 12,	/* to b */
-	BRINK_OP_CALL = 13,	/* STORE of the return address at rsp - 8 */
-	BRINK_OP_CALLI = 14,	/* to b; the memory operand is the target's, the push is done by the op */
+	BRINK_OP_CALL = 13,	/* pushes by itself */
+	BRINK_OP_CALLI = 14,	/* to b; pushes by itself: the memory operand is the target's */
 	BRINK_OP_RET = 15,	/* LOAD at rsp; imm: bytes dropped after the address */
 	BRINK_OP_PUSH = 16,	/* STORE at rsp - size */
 	BRINK_OP_POP = 17,	/* LOAD at rsp */

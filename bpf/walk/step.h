@@ -14,7 +14,7 @@
 WALK_INLINE void walk_address(struct brink_walk *w, const struct brink_uop *u, __u32 flags)
 {
 	const struct brink_walk_reg *b = &w->reg[u->base & 31], *x = &w->reg[u->index & 31];
-	__u64 ea = b->val + (x->val << (u->scale & 3)) + (__s64)u->disp, unk = b->unk | x->unk << (u->scale & 3);
+	__u64 ea = b->val + (x->val << (u->scale & 3)) + (__s64)u->value, unk = b->unk | x->unk << (u->scale & 3);
 
 	if (walk_unlikely(flags & (BRINK_UOP_FS | BRINK_UOP_GS | BRINK_UOP_A32))) {
 		const struct brink_walk_reg *s = &w->reg[flags & BRINK_UOP_FS ? BRINK_WREG_FS : BRINK_WREG_GS];
@@ -139,7 +139,7 @@ WALK_INLINE int walk_alu(struct brink_walk *w, const struct brink_uop *u, __u32 
 WALK_INLINE int walk_step(struct walk_ctx *c)
 {
 	struct brink_walk *w = c->w;
-	const struct brink_uop *u = walk_uop(w, w->pc);
+	const struct brink_uop *u = walk_uop(w, walk_link_unit(w->pc));
 	__u32 op, flags, pc;
 	int went;
 
@@ -147,7 +147,7 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		return walk_miss(w, BRINK_MISS_PAGE, 0, w->reg[BRINK_WREG_IP].val);
 	if (walk_unlikely(w->steps >= w->next_clock) && walk_clock(w))
 		return 1;
-	if (walk_unlikely(u->line != w->line)) {
+	if (walk_unlikely(walk_link_block(w->pc) != w->block || (u->len & BRINK_UOP_CROSSES))) {
 		int entered = walk_enter_line(w, u);
 
 		if (entered)
@@ -155,11 +155,13 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 	}
 	op = u->op;
 	flags = u->flags;
-	w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)u->imm;
 	if (flags & BRINK_UOP_MEM) {
+		w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)walk_other(w, u);
 		walk_address(w, u, flags);
 		if ((flags & (BRINK_UOP_LOAD | BRINK_UOP_STORE)) && walk_operand(w, u, flags))
 			return 1;
+	} else {
+		w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)u->value;
 	}
 	if (walk_unlikely(flags & (BRINK_UOP_HI_DST | BRINK_UOP_HI_SRC)))
 		walk_high_in(w, u);
@@ -216,7 +218,7 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 
 		walk_write(w, walk_dst(u), 56, cond & 1, cond == 2);
 	} else if (op == BRINK_OP_MOVABS) {
-		walk_result(w, u->dst & 31, 0, (__u32)u->disp | (__u64)(__u32)u->imm << 32);
+		walk_result(w, u->dst & 31, 0, walk_wide(w, u));
 	} else if (op != BRINK_OP_NOP) {
 		if (walk_cold(w, u, op))
 			return 1;
@@ -240,8 +242,8 @@ WALK_INLINE int walk_step(struct walk_ctx *c)
 		walk_high_out(w, u);
 	}
 	w->steps++;
-	pc = u->next;
-	w->reg[BRINK_WREG_IP].val += u->len;
+	pc = walk_next(w, u);
+	w->reg[BRINK_WREG_IP].val += walk_len(u);
 	w->pc = pc;
 	if (walk_likely(pc))
 		return 0;

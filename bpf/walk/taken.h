@@ -43,7 +43,7 @@ WALK_INLINE void walk_remember_return(struct brink_walk *w, __u64 address, __u32
 	struct brink_walk_ret *r = &w->ret[w->ret_top++ & (BRINK_WALK_RET_STACK - 1)];
 
 	r->address = address;
-	r->uop = pc;
+	r->link = pc;
 }
 
 #endif /* BRINK_WALK_TAKEN_H_ */

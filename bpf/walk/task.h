@@ -61,7 +61,7 @@ WALK_INLINE void walk_forget_code(struct brink_walk *w)
 	__u32 i;
 
 	w->stop = 0;
-	w->line = 0;
+	w->block = 0;
 	w->ret_top = 0;
 	w->next_clock = w->steps;
 	for (i = 0; i < BRINK_WALK_VALID; i++)

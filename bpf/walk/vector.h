@@ -10,7 +10,7 @@
 
 WALK_INLINE int walk_v_misaligned(struct brink_walk *w, const struct brink_uop *u)
 {
-	if (!(u->imm & BRINK_V_ALIGNED) || !(w->ea & (u->msh - 1)))
+	if (!(walk_imm(w) & BRINK_V_ALIGNED) || !(w->ea & (u->msh - 1)))
 		return 0;
 	w->fault_address = w->ea;
 	return walk_stop(w, BRINK_STOP_FAULT);
@@ -29,7 +29,7 @@ WALK_GLOBAL int walk_v_load(struct brink_walk *w, const struct brink_uop *u)
 		w->vtmp_known = ~walk_bytes(n);
 		for (i = 0; i < 8; i++)
 			walk_vector_at(w, BRINK_V_MEM)[i] = 0;
-		if (u->imm & BRINK_V_BROADCAST)
+		if (walk_imm(w) & BRINK_V_BROADCAST)
 			w->vtmp_known = 0;
 		return 0;
 	}
@@ -47,7 +47,7 @@ WALK_GLOBAL int walk_v_load(struct brink_walk *w, const struct brink_uop *u)
 		walk_vector_at(w, BRINK_V_MEM)[i] = w->reg[BRINK_WREG_T0].val;
 		known |= walk_known_bytes(w->reg[BRINK_WREG_T0].unk) << (8 * i);
 	}
-	if (u->imm & BRINK_V_BROADCAST) {
+	if (walk_imm(w) & BRINK_V_BROADCAST) {
 		__u64 v = w->reg[BRINK_WREG_T0].val, k = walk_known_bytes(w->reg[BRINK_WREG_T0].unk | ~walk_mask(msh));
 
 		/* Elements of 1, 2, 4 or 8 bytes, doubled up. */
@@ -78,11 +78,11 @@ WALK_GLOBAL int walk_v_finish(struct brink_walk *w, const struct brink_uop *u, _
 	if (!w || !u)
 		return 1;
 	bytes = walk_bytes(u->sh);
-	k = BRINK_V_MASK(u->imm);
-	zeroing = u->imm & BRINK_V_ZEROING;
+	k = BRINK_V_MASK(walk_imm(w));
+	zeroing = walk_imm(w) & BRINK_V_ZEROING;
 	sel = bytes;
 	if (k) {
-		__u32 e = BRINK_V_ESIZE(u->imm);
+		__u32 e = BRINK_V_ESIZE(walk_imm(w));
 
 		sel &= walk_spread(w->reg[BRINK_WREG_K0 + k].val, e);
 		maybe = walk_spread(w->reg[BRINK_WREG_K0 + k].unk, e) & bytes;
@@ -90,14 +90,14 @@ WALK_GLOBAL int walk_v_finish(struct brink_walk *w, const struct brink_uop *u, _
 	old_known = w->vknown[u->dst & 31];
 	known = (known & sel) | (~sel & (zeroing ? bytes : old_known & bytes));
 	known &= ~maybe;
-	known |= u->imm & BRINK_V_LEGACY ? old_known & ~bytes : ~bytes;
+	known |= walk_imm(w) & BRINK_V_LEGACY ? old_known & ~bytes : ~bytes;
 	w->vknown[u->dst & 31] = known;
 	for (i = 0; i < 8; i++) {
 		__u64 *to = &walk_vector_at(w, u->dst & 31)[i], m = walk_expand(sel >> (8 * i)), keep = ~m;
 
 		if (zeroing)
 			keep &= ~walk_expand(bytes >> (8 * i));
-		if (!(u->imm & BRINK_V_LEGACY))
+		if (!(walk_imm(w) & BRINK_V_LEGACY))
 			keep &= walk_expand(bytes >> (8 * i));
 		*to = (WALK_RESULT(w)[i] & m) | (*to & keep);
 	}
@@ -155,7 +155,7 @@ WALK_GLOBAL int walk_v_lanes(struct brink_walk *w, const struct brink_uop *u)
 
 	if (!w || !u)
 		return 1;
-	e = BRINK_V_ESIZE(u->imm);
+	e = BRINK_V_ESIZE(walk_imm(w));
 	h = walk_tops(e);
 	ai = u->src2 & 31;
 	bi = u->src & 63;
@@ -175,9 +175,9 @@ WALK_GLOBAL int walk_v_shift(struct brink_walk *w, const struct brink_uop *u)
 
 	if (!w || !u)
 		return 1;
-	e = BRINK_V_ESIZE(u->imm);
+	e = BRINK_V_ESIZE(walk_imm(w));
 	width = 8u << e;
-	n = u->imm & 0xff;
+	n = walk_imm(w) & 0xff;
 	beyond = n >= width;
 	if (beyond)
 		n = width - 1;
@@ -220,7 +220,7 @@ WALK_GLOBAL int walk_v_ternary(struct brink_walk *w, const struct brink_uop *u)
 		__u64 a = walk_vector_at(w, di)[i], b = walk_vector_at(w, ai)[i], c = walk_vector_at(w, bi)[i], r = 0;
 
 		for (j = 0; j < 8; j++) {
-			__u64 on = -(__u64)((__u32)u->imm >> j & 1);
+			__u64 on = -(__u64)((__u32)walk_imm(w) >> j & 1);
 
 			r |= (j & 4 ? a : ~a) & (j & 2 ? b : ~b) & (j & 1 ? c : ~c) & on;
 		}
@@ -243,9 +243,9 @@ WALK_GLOBAL int walk_v_store(struct brink_walk *w, const struct brink_uop *u)
 	if (walk_v_misaligned(w, u))
 		return 1;
 	sel = walk_bytes(n);
-	k = BRINK_V_MASK(u->imm);
+	k = BRINK_V_MASK(walk_imm(w));
 	if (k) {
-		__u32 e = BRINK_V_ESIZE(u->imm);
+		__u32 e = BRINK_V_ESIZE(walk_imm(w));
 
 		if (walk_spread(w->reg[BRINK_WREG_K0 + k].unk, e) & sel)
 			return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);

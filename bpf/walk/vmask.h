@@ -54,7 +54,7 @@ WALK_GLOBAL int walk_v_compare(struct brink_walk *w, const struct brink_uop *u)
 
 	if (!w || !u)
 		return 1;
-	e = BRINK_V_ESIZE(u->imm);
+	e = BRINK_V_ESIZE(walk_imm(w));
 	h = walk_tops(e);
 	ai = u->src2 & 31;
 	bi = u->src & 63;
@@ -75,7 +75,7 @@ WALK_GLOBAL int walk_v_compare(struct brink_walk *w, const struct brink_uop *u)
 	}
 	all = walk_bytes((__u32)u->sh >> e);
 	known &= all;
-	ki = BRINK_V_MASK(u->imm);
+	ki = BRINK_V_MASK(walk_imm(w));
 	if (ki && u->op == BRINK_VOP_COMPARE) {
 		k = w->reg[BRINK_WREG_K0 + ki].val;
 		ku = w->reg[BRINK_WREG_K0 + ki].unk;
@@ -97,7 +97,7 @@ WALK_GLOBAL int walk_v_from_mask(struct brink_walk *w, const struct brink_uop *u
 
 	if (!w || !u)
 		return 1;
-	e = BRINK_V_ESIZE(u->imm);
+	e = BRINK_V_ESIZE(walk_imm(w));
 	ones = walk_spread(w->reg[u->src & 31].val, e);
 	unk = walk_spread(w->reg[u->src & 31].unk, e);
 	for (i = 0; i < 8; i++)
@@ -183,7 +183,7 @@ WALK_GLOBAL int walk_k_logic(struct brink_walk *w, const struct brink_uop *u)
 	ua = w->reg[u->src2 & 31].unk & m;
 	b = w->reg[u->src & 31].val & m;
 	ub = w->reg[u->src & 31].unk & m;
-	n = u->imm & 0xff;
+	n = walk_imm(w) & 0xff;
 	ur = ua | ub;
 	switch (u->aux) {
 	case BRINK_KL_AND:

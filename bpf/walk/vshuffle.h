@@ -78,7 +78,7 @@ WALK_GLOBAL int walk_v_byte(struct brink_walk *w, const struct brink_uop *u, __u
 		k = kb >> j & 1;
 		from = from & 0x80 ? WALK_FROM_NONE : (j & 48) + (from & 15);
 	} else {
-		from = walk_shuffle_from(u->aux, j, u->imm & 0xff, BRINK_V_ESIZE(u->imm));
+		from = walk_shuffle_from(u->aux, j, walk_imm(w) & 0xff, BRINK_V_ESIZE(walk_imm(w)));
 	}
 	/* The verifier of 6.1 must see the bound where it is used. */
 	at = from;
@@ -120,7 +120,7 @@ WALK_GLOBAL int walk_v_broadcast(struct brink_walk *w, const struct brink_uop *u
 
 	if (!w || !u)
 		return 1;
-	e = BRINK_V_ESIZE(u->imm);
+	e = BRINK_V_ESIZE(walk_imm(w));
 	if (u->aux) {
 		v = w->reg[u->src & 31].val;
 		k = walk_known_bytes(w->reg[u->src & 31].unk);

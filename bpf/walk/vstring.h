@@ -111,7 +111,7 @@ WALK_GLOBAL int walk_v_string(struct brink_walk *w, const struct brink_uop *u)
 
 	if (!w || !u)
 		return 1;
-	imm = u->imm & 0xff;
+	imm = walk_imm(w) & 0xff;
 	e = imm & WALK_STR_WORDS;
 	n = 16 >> e;
 	all = (1u << n) - 1;

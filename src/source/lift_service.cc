@@ -292,6 +292,8 @@ StatusOr<uint32_t> LiftService::LiftPart(const PageCode& page, uint16_t offset, 
       PriorityMutexLock lock(cache_mutex_);
       const uint32_t slot = PageFor(page.asid, page.page, page.code);
       lifted = slot ? cache_.Lift(slot, offset, page.code, ways, kPart) : StatusOr<uint32_t>(ResourceExhausted("code cache"));
+      // The table of lines forgets, and other pages have lines of the same content: that of a miss is entered again.
+      if (slot) slots_[slot].lines &= ~(uint64_t{1} << offset / BRINK_WALK_CODE_LINE);
       if (slot) Publish(slot);
       TakeStats();
     }
@@ -343,7 +345,7 @@ void LiftService::MakeRoom() {
   {
     PriorityMutexLock lock(cache_mutex_);
     ++since_eviction_;
-    if (slots_.size() < kKeepsRoom || (cache_.room() >= kFreeShare && !lines_full_) || since_eviction_ < kBetweenEvictions) return;
+    if (slots_.size() < kKeepsRoom || cache_.room() >= kFreeShare || since_eviction_ < kBetweenEvictions) return;
   }
   Evict();
 }
@@ -431,15 +433,11 @@ void LiftService::Publish(uint32_t slot) {
     lines[count++] = line;
   }
   if (count == 0) return;
-  const size_t stored = tables_.PutLines({hashes, count}, slot);
-  for (size_t i = 0; i < stored; ++i) {
+  tables_.PutLines({hashes, count}, slot);
+  for (size_t i = 0; i < count; ++i) {
     line_owner_[hashes[i]] = slot;
     known.lines |= uint64_t{1} << lines[i];
   }
-  if (stored == count) return;
-  lines_full_ = true;
-  MutexLock lock(mutex_);
-  ++stats_.cache_full;
 }
 
 // Frees a quarter of the pages in one batch: unlink all, one grace period, then reuse. The oldest go, but those that
@@ -470,7 +468,6 @@ size_t LiftService::UnlinkOldest() {
     victims.push_back(slot);
   }
   cache_.Unlink(victims);
-  lines_full_ = false;
   since_eviction_ = 0;
   return victims.size();
 }

@@ -36,8 +36,7 @@ namespace brink {
 class WalkTables {
  public:
   virtual ~WalkTables() = default;
-  // How many were stored, from the front: fewer than all when the map is full.
-  virtual size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) = 0;
+  virtual void PutLines(std::span<const uint64_t> hashes, uint32_t slot) = 0;
   virtual void RemoveLine(uint64_t hash) = 0;
   virtual bool PutProcess(uint64_t asid, const brink_walk_proc& proc) = 0;
   virtual void RemoveProcess(uint64_t asid) = 0;
@@ -165,7 +164,6 @@ class LiftService {
   };
   std::vector<Page> slots_ ABSL_GUARDED_BY(cache_mutex_);
   std::deque<uint32_t> age_ ABSL_GUARDED_BY(cache_mutex_);  // oldest first
-  bool lines_full_ ABSL_GUARDED_BY(cache_mutex_) = false;  // the table that finds lines
   uint64_t since_eviction_ ABSL_GUARDED_BY(cache_mutex_) = 0;  // misses
   absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot

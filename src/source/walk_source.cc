@@ -19,6 +19,7 @@
 #include "brink/abi/walk_state.h"
 #include "session/core.h"
 #include "source/grace_period.h"
+#include "walk/line_table.h"
 #include "walk.skel.h"
 #include "walk_scalar.skel.h"
 #include "walk_task.skel.h"
@@ -27,9 +28,9 @@
 namespace brink {
 namespace {
 
-// Of the code cache: a page that walks come through takes 8 KB of micro-ops or more, and one of its lines half a KB
-// in the mean (an entry of the table that finds lines costs 64 bytes beside).
-constexpr uint64_t kBytesPerPage = 8192, kBytesPerLine = 448;
+// Of the code cache: a page that walks come through takes 6 KB of micro-ops or more, and one of its lines 350 bytes
+// in the mean.
+constexpr uint64_t kBytesPerPage = 6144, kBytesPerLine = 350;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
@@ -72,25 +73,17 @@ class WalkSource::Maps : public WalkTables {
   Status Map(const bpf_object* object) {
     RETURN_IF_ERROR(uops.Map(bpf_object__find_map_by_name(object, "walk_uops"), "the micro-ops"));
     RETURN_IF_ERROR(pages.Map(bpf_object__find_map_by_name(object, "walk_pages"), "the code pages"));
-    lines_fd_ = bpf_object__find_map_fd_by_name(object, "walk_xlat");
+    RETURN_IF_ERROR(buckets_.Map(bpf_object__find_map_by_name(object, "walk_xlat"), "the table of code lines"));
+    lines_ = walk::LineTable(buckets_.span());
     processes_fd_ = bpf_object__find_map_fd_by_name(object, "walk_procs");
     const bpf_map* flights = bpf_object__find_map_by_name(object, "walk_flights");
     return flights ? flights_.Map(flights, "the walks under way") : OkStatus();
   }
 
-  size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
-    brink_walk_xlat entries[BRINK_WALK_PAGE_LINES];
-    std::fill(std::begin(entries), std::end(entries), brink_walk_xlat{.slot = slot, .reserved = 0});
-    uint32_t stored = static_cast<uint32_t>(std::min<size_t>(hashes.size(), BRINK_WALK_PAGE_LINES));
-    LIBBPF_OPTS(bpf_map_batch_opts, options);
-    if (stored > 1 && bpf_map_update_batch(lines_fd_, hashes.data(), entries, &stored, &options) == 0) return hashes.size();
-    // One by one: whatever a kernel's batches do when a map is full.
-    for (size_t i = 0; i < hashes.size(); ++i) {
-      if (bpf_map_update_elem(lines_fd_, &hashes[i], &entries[0], BPF_ANY)) return i;
-    }
-    return hashes.size();
+  void PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
+    for (uint64_t hash : hashes) lines_.Put(hash, slot);
   }
-  void RemoveLine(uint64_t hash) override { bpf_map_delete_elem(lines_fd_, &hash); }
+  void RemoveLine(uint64_t hash) override { lines_.Remove(hash); }
   bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override { return bpf_map_update_elem(processes_fd_, &asid, &proc, BPF_ANY) == 0; }
   void RemoveProcess(uint64_t asid) override { bpf_map_delete_elem(processes_fd_, &asid); }
 
@@ -126,7 +119,9 @@ class WalkSource::Maps : public WalkTables {
  private:
   MappedArray<brink_walk_flight> flights_;
   GracePeriod grace_;
-  int lines_fd_ = -1, processes_fd_ = -1;
+  MappedArray<brink_walk_xlat> buckets_;
+  walk::LineTable lines_;
+  int processes_fd_ = -1;
 };
 
 WalkSource::WalkSource(const WalkSourceOptions& options) : options_(options) {}
@@ -175,10 +170,12 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   uint32_t slots = static_cast<uint32_t>(cpus) * (deferred ? kSlotsPerCpu : 1) + (deferred ? kMoreSlots : 0);
   uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / kBytesPerPage, 64, 1 << 20));
   uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / sizeof(brink_uop), 16384, 1 << 26));
-  uint32_t lines = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / kBytesPerLine, 4096, 1 << 24));
+  uint32_t buckets = walk::LineTable::BucketsFor(options_.cache_bytes / kBytesPerLine);
+  uint32_t mask = buckets - 1;
+  RETURN_IF_ERROR(SetRodata(object_, "walk_xlat_mask", &mask, sizeof mask));
   const std::pair<const char*, uint32_t> sizes[] = {{"walk_pages", pages},
                                                     {"walk_uops", uops},
-                                                    {"walk_xlat", lines},
+                                                    {"walk_xlat", buckets},
                                                     {"walk_state", slots},
                                                     {"walk_out", slots},
                                                     {"walk_slots", slots},

@@ -12,7 +12,7 @@ struct A64Word {
   uint32_t word;
   a64::Form form;
   Insn& insn;
-  brink_uop& u;
+  MicroOp& u;
   const LiftOptions& options;
 
   A64Word(uint32_t w, Insn* out, const LiftOptions& o) : word(w), form(a64::FormOf(w)), insn(*out), u(out->uop), options(o) {}

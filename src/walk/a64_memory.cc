@@ -86,7 +86,7 @@ bool Single(A64Word& w) {
     w.u.disp = w.imm(20, 12);
   }
   if (prefetch) {
-    w.u = brink_uop{.op = BRINK_A64_NOP, .base = BRINK_WREG_ZERO, .index = BRINK_WREG_ZERO, .len = 4};
+    w.u = MicroOp{.op = BRINK_A64_NOP, .base = BRINK_WREG_ZERO, .index = BRINK_WREG_ZERO, .len = 4};
     return true;
   }
   if (back) {

@@ -22,12 +22,15 @@ void Publish(T* field, T value) {
 constexpr size_t kLongestInstruction = 15;
 constexpr int64_t kSweepPart = 512;  // bytes: some 130 instructions, 30 us
 
+uint32_t LinkTo(uint32_t block, uint32_t place) { return block << BRINK_LINK_SHIFT | place; }
+
 }  // namespace
 
 CodeCache::CodeCache(std::span<brink_uop> uops, std::span<brink_walk_page> pages, const LiftOptions& options)
     : lifter_(options), uops_(uops), pages_(pages), slots_(pages.size()) {
   for (uint32_t slot = static_cast<uint32_t>(pages.size()); slot-- > 1;) free_slots_.push_back(slot);
-  for (uint32_t chunk = static_cast<uint32_t>(uops.size() / BRINK_WALK_CHUNK); chunk-- > 1;) free_chunks_.push_back(chunk * BRINK_WALK_CHUNK);
+  const size_t units = std::min<size_t>(uops.size(), size_t{1} << (32 - BRINK_LINK_SHIFT));
+  if (units > 1) free_[1] = free_units_ = static_cast<uint32_t>(units - 1);
 }
 
 StatusOr<uint32_t> CodeCache::AddPage(const PageKey& key, std::span<const uint8_t> code) {
@@ -53,8 +56,7 @@ StatusOr<uint32_t> CodeCache::AddPage(const PageKey& key, std::span<const uint8_
 
 double CodeCache::room() const {
   const double pages = static_cast<double>(free_slots_.size()) / static_cast<double>(pages_.size());
-  const double uops = static_cast<double>(free_chunks_.size()) * BRINK_WALK_CHUNK / static_cast<double>(uops_.size());
-  return std::min(pages, uops);
+  return std::min(pages, static_cast<double>(free_units_) / static_cast<double>(uops_.size()));
 }
 
 uint32_t CodeCache::Find(const PageKey& key) const {
@@ -73,41 +75,71 @@ bool CodeCache::SameCode(uint32_t slot, std::span<const uint8_t> code) const {
 }
 
 bool CodeCache::IsLifted(uint32_t slot, uint16_t offset) const {
-  return slot < slots_.size() && slots_[slot].used && offset < BRINK_WALK_PAGE_SIZE && IndexOf(slot, offset) != 0;
+  return slot < slots_.size() && slots_[slot].used && offset < BRINK_WALK_PAGE_SIZE && LinkOf(slot, offset) != 0;
 }
 
 brink_walk_block& CodeCache::BlockAt(uint32_t at) const { return reinterpret_cast<brink_walk_block&>(uops_[at]); }
 
+brink_walk_block_ways& CodeCache::WaysAt(uint32_t at) const { return reinterpret_cast<brink_walk_block_ways&>(uops_[at + 1]); }
+
 std::span<const uint8_t> CodeCache::LineCode(uint32_t slot, uint32_t line) const {
   const uint32_t at = slot < pages_.size() && line < BRINK_WALK_PAGE_LINES ? pages_[slot].line[line] : 0;
   if (at == 0) return {};
-  return {reinterpret_cast<const uint8_t*>(&uops_[at + 1]), BRINK_WALK_CODE_LINE};
+  return {reinterpret_cast<const uint8_t*>(&uops_[at + BRINK_WALK_MORE_HEAD]), BRINK_WALK_CODE_LINE};
 }
 
 // As the walker finds it (walk_entry in bpf/walk/code.h).
-uint32_t CodeCache::IndexOf(uint32_t slot, int64_t offset) const {
+uint32_t CodeCache::LinkOf(uint32_t slot, int64_t offset) const {
   const uint64_t bit = uint64_t{1} << (offset % BRINK_WALK_CODE_LINE);
   uint32_t head = BRINK_WALK_FIRST_HEAD;
-  for (uint32_t at = pages_[slot].line[offset / BRINK_WALK_CODE_LINE]; at != 0; at = BlockAt(at).more, head = BRINK_WALK_MORE_HEAD) {
-    const uint64_t lifted = BlockAt(at).lifted;
-    if (lifted & bit) return at + head + static_cast<uint32_t>(std::popcount(lifted & (bit - 1)));
+  for (uint32_t at = pages_[slot].line[offset / BRINK_WALK_CODE_LINE]; at != 0; at = WaysAt(at).more, head = BRINK_WALK_MORE_HEAD) {
+    const brink_walk_block& block = BlockAt(at);
+    if (block.lifted & bit) return LinkTo(at, head + static_cast<uint32_t>(std::popcount(block.lifted & (bit - 1)) + std::popcount(block.more & (bit - 1))));
   }
   return 0;
 }
 
 uint32_t CodeCache::Allocate(uint32_t slot, uint32_t units) {
-  Slot& s = slots_[slot];
-  auto fits = std::find_if(s.chunks.begin(), s.chunks.end(), [&](const Chunk& c) { return c.filled + units <= BRINK_WALK_CHUNK; });
-  if (fits == s.chunks.end()) {
-    if (free_chunks_.empty()) return 0;
-    s.chunks.push_back({.at = free_chunks_.back(), .filled = 0});
-    free_chunks_.pop_back();
-    ++stats_.chunks;
-    fits = s.chunks.end() - 1;
+  // What is lifted one after the other lies side by side, so that a walk stays in few pages of memory.
+  const auto fits = [&](const auto& extent) { return extent.second >= units; };
+  const auto from = free_.lower_bound(next_free_);
+  auto found = std::find_if(from, free_.end(), fits);
+  if (found == free_.end()) {
+    found = std::find_if(free_.begin(), from, fits);
+    if (found == from) return 0;
   }
-  const uint32_t at = fits->at + fits->filled;
-  fits->filled += units;
+  const uint32_t at = found->first, left = found->second - units;
+  free_.erase(found);
+  if (left != 0) free_[at + units] = left;
+  free_units_ -= units;
+  stats_.units += units;
+  next_free_ = at + units;
+  std::vector<Extent>& extents = slots_[slot].extents;
+  if (!extents.empty() && extents.back().at + extents.back().size == at) {
+    extents.back().size += units;
+  } else {
+    extents.push_back({at, units});
+  }
   return at;
+}
+
+void CodeCache::Free(const Extent& extent) {
+  free_units_ += extent.size;
+  stats_.units -= extent.size;
+  auto after = free_.lower_bound(extent.at);
+  uint32_t at = extent.at, size = extent.size;
+  if (after != free_.end() && after->first == at + size) {
+    size += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == at) {
+      before->second += size;
+      return;
+    }
+  }
+  free_[at] = size;
 }
 
 namespace {
@@ -167,37 +199,75 @@ StatusOr<bool> CodeCache::LiftRest(uint32_t slot, std::span<const uint8_t> code)
   return more;
 }
 
-Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,
-                          std::vector<uint32_t>* placed) {
+size_t CodeCache::PlaceBlock(uint32_t slot, uint32_t line, uint32_t first, std::span<const Insn> insns, uint32_t* at, std::vector<Placed>* placed) {
+  struct Room {
+    PackedInsn packed;
+    bool next = false;  // the way to the following instruction needs a link
+    bool more = false;
+  };
+  std::vector<Room> rooms;
+  const uint32_t head = first == 0 ? BRINK_WALK_FIRST_HEAD : BRINK_WALK_MORE_HEAD;
+  uint32_t units = head;
+  for (size_t i = 0; i < insns.size() && units + 3 <= BRINK_WALK_BLOCK_UNITS; ++i) {
+    Room room{.packed = Pack(insns[i])};
+    room.next = insns[i].falls_through && (i + 1 == insns.size() || insns[i + 1].offset != insns[i].end());
+    room.more = room.packed.other != 0 || room.next;
+    units += room.more ? 2 : 1;
+    rooms.push_back(room);
+  }
+  if (rooms.size() < insns.size() && insns[rooms.size() - 1].falls_through && !rooms.back().next) {
+    rooms.back().next = true;  // cut off from the one behind it
+    units += rooms.back().more ? 0 : 1;
+    rooms.back().more = true;
+  }
+  // One of them has its link in the head.
+  const auto last = std::find_if(rooms.rbegin(), rooms.rend(), [](const Room& r) { return r.next && r.packed.other == 0; });
+  if (last != rooms.rend()) {
+    last->more = false;
+    last->packed.uop.len |= BRINK_UOP_LAST;
+    --units;
+  }
+  *at = Allocate(slot, units);
+  if (*at == 0) return SIZE_MAX;
+  BlockAt(*at) = {};
+  WaysAt(*at) = {.more = 0, .line = slot * BRINK_WALK_PAGE_LINES + line, .first = first == 0 ? *at : first, .end = 0};
+  uint32_t unit = *at + head;
+  for (size_t i = 0; i < rooms.size(); ++i) {
+    Room& room = rooms[i];
+    const uint32_t offset = insns[i].offset % BRINK_WALK_CODE_LINE;
+    BlockAt(*at).lifted |= uint64_t{1} << offset;
+    if (offset + insns[i].uop.len > BRINK_WALK_CODE_LINE) room.packed.uop.len |= BRINK_UOP_CROSSES;
+    if (room.more) {
+      BlockAt(*at).more |= uint64_t{1} << offset;
+      room.packed.uop.len |= BRINK_UOP_MORE;
+      reinterpret_cast<brink_uop_more&>(uops_[unit + 1]) = {.reserved = 0, .other = room.packed.other, .next = 0};
+    }
+    uops_[unit] = room.packed.uop;
+    placed->push_back({.link = LinkTo(*at, unit - *at), .unit = unit, .next_unit = !room.next ? 0 : room.more ? unit + 1 : *at + 1});
+    if (insns[i].uop.op == BRINK_OP_STOP && insns[i].uop.aux == BRINK_STOP_UNSUPPORTED) ++stats_.unsupported;
+    unit += room.more ? 2 : 1;
+  }
+  return rooms.size();
+}
+
+Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<const Insn> insns, std::vector<Fresh>* fresh,
+                          std::vector<Placed>* placed) {
   __u32* from = &pages_[slot].line[line];
   uint32_t first = *from, blocks = 0;
-  if (first != 0 && std::memcmp(&uops_[first + 1], bytes.data(), BRINK_WALK_CODE_LINE) != 0) return FailedPrecondition("code page has other bytes");
-  for (uint32_t at = *from; at != 0; at = BlockAt(at).more, ++blocks) from = &BlockAt(at).more;
+  if (first != 0 && std::memcmp(LineCode(slot, line).data(), bytes.data(), BRINK_WALK_CODE_LINE) != 0) return FailedPrecondition("code page has other bytes");
+  for (uint32_t at = *from; at != 0; at = WaysAt(at).more, ++blocks) from = &WaysAt(at).more;
   while (first == 0 || !insns.empty()) {
-    const uint32_t head = first == 0 ? BRINK_WALK_FIRST_HEAD : BRINK_WALK_MORE_HEAD;
-    const std::span<Insn> here = insns.first(std::min<size_t>(insns.size(), BRINK_WALK_CHUNK - head));
-    insns = insns.subspan(here.size());
     if (++blocks > BRINK_WALK_BLOCKS) return FailedPrecondition("code line is in too many pieces");
-    const uint32_t at = Allocate(slot, head + static_cast<uint32_t>(here.size()));
+    uint32_t at = 0;
+    const size_t here = PlaceBlock(slot, line, first, insns, &at, placed);
     if (at == 0) return ResourceExhausted("code cache: no free micro-ops");
     if (first == 0) {
       first = at;
-      std::memcpy(&uops_[at + 1], bytes.data(), BRINK_WALK_CODE_LINE);
+      std::memcpy(&uops_[at + BRINK_WALK_MORE_HEAD], bytes.data(), BRINK_WALK_CODE_LINE);
     }
-    brink_walk_block block{};
-    block.line = slot * BRINK_WALK_PAGE_LINES + line;
-    for (size_t i = 0; i < here.size(); ++i) {
-      Insn& insn = here[i];
-      block.lifted |= uint64_t{1} << (insn.offset % BRINK_WALK_CODE_LINE);
-      insn.uop.line = first;
-      if (insn.offset % BRINK_WALK_CODE_LINE + insn.uop.len > BRINK_WALK_CODE_LINE) insn.uop.line |= BRINK_UOP_LINE_CROSSES;
-      uops_[at + head + i] = insn.uop;
-      placed->push_back(at + head + static_cast<uint32_t>(i));
-      if (insn.uop.op == BRINK_OP_STOP && insn.uop.aux == BRINK_STOP_UNSUPPORTED) ++stats_.unsupported;
-    }
-    BlockAt(at) = block;
+    insns = insns.subspan(here);
     fresh->push_back({.from = from, .at = at});
-    from = &BlockAt(at).more;
+    from = &WaysAt(at).more;
   }
   return OkStatus();
 }
@@ -206,7 +276,7 @@ Status CodeCache::PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_
 StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted, std::vector<uint16_t>* unplaced) {
   if (lifted.empty()) return 0u;
   std::sort(lifted.begin(), lifted.end(), [](const Insn& a, const Insn& b) { return a.offset < b.offset; });
-  std::vector<uint32_t> placed;
+  std::vector<Placed> placed;
   placed.reserve(lifted.size());
   std::vector<Fresh> fresh;
   auto bytes = [&](uint32_t line) { return code.subspan(line * BRINK_WALK_CODE_LINE, BRINK_WALK_CODE_LINE); };
@@ -216,7 +286,7 @@ StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code
     const uint32_t line = line_of(lifted[begin]);
     for (end = begin; end < lifted.size() && line_of(lifted[end]) == line; ++end) {
     }
-    const std::span<Insn> here = std::span(lifted).subspan(begin, end - begin);
+    const std::span<const Insn> here = std::span(lifted).subspan(begin, end - begin);
     fits = PlaceLine(slot, line, bytes(line), here, &fresh, &placed);
     // What runs into the next line is compared with that line's bytes, so they must be there.
     const bool crosses = std::any_of(here.begin(), here.end(), [&](const Insn& insn) { return insn.end() > int64_t{line + 1} * BRINK_WALK_CODE_LINE; });
@@ -231,18 +301,18 @@ StatusOr<uint32_t> CodeCache::Place(uint32_t slot, std::span<const uint8_t> code
   lifted.resize(placed.size());
   for (const Fresh& block : fresh) Publish(block.from, block.at);
   for (size_t i = 0; i < placed.size(); ++i) Connect(slot, placed[i], lifted[i]);
-  for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i]);
+  for (size_t i = 0; i < placed.size(); ++i) Settle(slot, lifted[i].offset, placed[i].link);
   stats_.instructions += placed.size();
   if (placed.empty()) RETURN_IF_ERROR(fits);
   return static_cast<uint32_t>(placed.size());
 }
 
-void CodeCache::Connect(uint32_t slot, uint32_t uop, const Insn& insn) {
-  if (insn.falls_through) Edge(slot, uop, insn.end(), false);
-  if (insn.target != Insn::kNoTarget) Edge(slot, uop, insn.target, true);
+void CodeCache::Connect(uint32_t slot, const Placed& placed, const Insn& insn) {
+  if (placed.next_unit != 0) Edge(slot, placed.next_unit, insn.end());
+  if (insn.target != Insn::kNoTarget) Edge(slot, placed.unit, insn.target);
 }
 
-void CodeCache::Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target) {
+void CodeCache::Edge(uint32_t slot, uint32_t unit, int64_t offset) {
   const int64_t pages_away = offset >= 0 ? offset / BRINK_WALK_PAGE_SIZE : -((-offset + BRINK_WALK_PAGE_SIZE - 1) / BRINK_WALK_PAGE_SIZE);
   const uint16_t within = static_cast<uint16_t>(offset - pages_away * BRINK_WALK_PAGE_SIZE);
   uint32_t to_slot = slot;
@@ -252,16 +322,16 @@ void CodeCache::Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target) {
     key.page += static_cast<uint64_t>(pages_away);
     to_slot = Find(key);
   }
-  const uint32_t to = to_slot ? IndexOf(to_slot, within) : 0;
+  const uint32_t to = to_slot ? LinkOf(to_slot, within) : 0;
   if (to == 0) {
-    if (key.object != 0) waiting_[key].emplace_back(within, Link{uop, target, slot});
+    if (key.object != 0) waiting_[key].emplace_back(within, Link{unit, slot});
     return;
   }
-  Publish(target ? &uops_[uop].target : &uops_[uop].next, to);
-  if (to_slot != slot) slots_[to_slot].incoming.push_back({uop, target, slot});
+  Publish(Linked(unit), to);
+  if (to_slot != slot) slots_[to_slot].incoming.push_back({unit, slot});
 }
 
-void CodeCache::Settle(uint32_t slot, uint16_t offset, uint32_t index) {
+void CodeCache::Settle(uint32_t slot, uint16_t offset, uint32_t link) {
   auto it = waiting_.find(slots_[slot].key);
   if (it == waiting_.end()) return;
   auto& list = it->second;
@@ -271,7 +341,7 @@ void CodeCache::Settle(uint32_t slot, uint16_t offset, uint32_t index) {
       continue;
     }
     const Link w = list[i].second;
-    Publish(w.target ? &uops_[w.uop].target : &uops_[w.uop].next, index);
+    Publish(Linked(w.unit), link);
     if (w.from_slot != slot) slots_[slot].incoming.push_back(w);
     list[i] = list.back();
     list.pop_back();
@@ -284,7 +354,7 @@ void CodeCache::Unlink(std::span<const uint32_t> slots) {
   for (uint32_t slot : slots) {
     if (slot == 0 || slot >= slots_.size() || !slots_[slot].used) continue;
     Slot& s = slots_[slot];
-    for (const Link& link : s.incoming) Publish(link.target ? &uops_[link.uop].target : &uops_[link.uop].next, 0u);
+    for (const Link& link : s.incoming) Publish(Linked(link.unit), 0u);
     s.incoming.clear();
     for (__u32& line : pages_[slot].line) Publish(&line, __u32{0});
     if (s.key.object != 0) by_key_.erase(s.key);
@@ -305,10 +375,9 @@ void CodeCache::Unlink(std::span<const uint32_t> slots) {
 
 void CodeCache::Reclaim() {
   for (uint32_t slot : unlinked_) {
-    for (const Chunk& chunk : slots_[slot].chunks) {
-      std::memset(&uops_[chunk.at], 0, BRINK_WALK_CHUNK * sizeof(brink_uop));
-      free_chunks_.push_back(chunk.at);
-      --stats_.chunks;
+    for (const Extent& extent : slots_[slot].extents) {
+      std::memset(&uops_[extent.at], 0, extent.size * sizeof(brink_uop));
+      Free(extent);
     }
     slots_[slot] = Slot{};
     free_slots_.push_back(slot);

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 
 #include "base/status.h"
@@ -44,7 +45,7 @@ class CodeCache {
  public:
   struct Stats {
     uint64_t pages = 0;         // in use
-    uint64_t chunks = 0;        // in use, of BRINK_WALK_CHUNK micro-ops each
+    uint64_t units = 0;         // in use, of the array of micro-ops
     uint64_t instructions = 0;  // lifted, ever
     uint64_t unsupported = 0;   // of them ending a walk
   };
@@ -90,25 +91,30 @@ class CodeCache {
   double room() const;
 
  private:
-  // An edge from a micro-op: its target, or its fall-through.
+  // A unit with a link in it: all kinds have it in one place (Linked).
   struct Link {
-    uint32_t uop;
-    bool target;
+    uint32_t unit;
     uint32_t from_slot;
   };
-  struct Chunk {
-    uint32_t at = 0;      // first micro-op
-    uint32_t filled = 0;  // of BRINK_WALK_CHUNK
+  struct Extent {
+    uint32_t at = 0;  // first unit
+    uint32_t size = 0;
   };
   struct Slot {
     PageKey key;
     bool used = false;
     bool has_tail = false;
     uint64_t content[2] = {};
-    std::vector<Chunk> chunks;
+    std::vector<Extent> extents;
     std::vector<bool> done;
     Lifter::SweepState swept;
     std::vector<Link> incoming;  // edges of other pages' micro-ops that lead here
+  };
+  // An instruction in its place, and the unit with its way to the one behind it: 0 where it needs none.
+  struct Placed {
+    uint32_t link = 0;
+    uint32_t unit = 0;
+    uint32_t next_unit = 0;
   };
   // A block that is filled but not yet to be found, and what is to lead to it.
   struct Fresh {
@@ -116,23 +122,29 @@ class CodeCache {
     uint32_t at;
   };
 
-  uint32_t IndexOf(uint32_t slot, int64_t offset) const;
+  // The link to an instruction, 0: it is not lifted.
+  uint32_t LinkOf(uint32_t slot, int64_t offset) const;
   brink_walk_block& BlockAt(uint32_t at) const;
+  brink_walk_block_ways& WaysAt(uint32_t at) const;
+  __u32* Linked(uint32_t unit) const { return &uops_[unit].link; }
   // What executing these bytes amounts to. Until the next call.
   std::span<const uint8_t> Meant(std::span<const uint8_t> usable);
   // What of `code` may be lifted into the page: without the tail if that is another than the page's.
   std::span<const uint8_t> Usable(uint32_t slot, std::span<const uint8_t> code);
-  // Room for a block of so many micro-ops, its head included. 0: none.
+  // Room for a block of so many units. 0: none.
   uint32_t Allocate(uint32_t slot, uint32_t units);
-  // Blocks for instructions of one line, whose bytes are `bytes`. Their micro-ops go to `placed`. ResourceExhausted: no
+  void Free(const Extent& extent);
+  // A block for as many of the instructions as go into one. Their number; *at is where, 0: no room.
+  size_t PlaceBlock(uint32_t slot, uint32_t line, uint32_t first, std::span<const Insn> insns, uint32_t* at, std::vector<Placed>* placed);
+  // Blocks for instructions of one line, whose bytes are `bytes`. Where they are goes to `placed`. ResourceExhausted: no
   // room; FailedPrecondition: the line has other bytes or too many blocks already. What came to `placed` stays.
-  Status PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<Insn> insns, std::vector<Fresh>* fresh,
-                 std::vector<uint32_t>* placed);
+  Status PlaceLine(uint32_t slot, uint32_t line, std::span<const uint8_t> bytes, std::span<const Insn> insns, std::vector<Fresh>* fresh,
+                 std::vector<Placed>* placed);
   // What finds no room goes into `unplaced`, if given.
   StatusOr<uint32_t> Place(uint32_t slot, std::span<const uint8_t> code, std::vector<Insn> lifted, std::vector<uint16_t>* unplaced = nullptr);
-  void Connect(uint32_t slot, uint32_t uop, const Insn& insn);
-  void Edge(uint32_t slot, uint32_t uop, int64_t offset, bool target);
-  void Settle(uint32_t slot, uint16_t offset, uint32_t index);
+  void Connect(uint32_t slot, const Placed& placed, const Insn& insn);
+  void Edge(uint32_t slot, uint32_t unit, int64_t offset);
+  void Settle(uint32_t slot, uint16_t offset, uint32_t link);
 
   Restore restore_;
   std::vector<uint8_t> meant_;
@@ -140,7 +152,9 @@ class CodeCache {
   std::span<brink_uop> uops_;
   std::span<brink_walk_page> pages_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> free_slots_, free_chunks_, unlinked_;
+  std::vector<uint32_t> free_slots_, unlinked_;
+  absl::btree_map<uint32_t, uint32_t> free_;  // units: where, how many; no two side by side
+  uint32_t free_units_ = 0, next_free_ = 0;   // the search begins where the last one ended
   absl::flat_hash_map<PageKey, uint32_t> by_key_;
   // Edges that wait for their end to be lifted, by page key and offset.
   absl::flat_hash_map<PageKey, std::vector<std::pair<uint16_t, Link>>> waiting_;

@@ -24,7 +24,7 @@ class UopBuilder {
  public:
   UopBuilder(const Decoded& decoded, Insn* out) : d_(decoded), u_(out->uop) {}
 
-  brink_uop& uop() { return u_; }
+  MicroOp& uop() { return u_; }
   // Operand size in bits.
   void Size(unsigned bits) { u_.sh = static_cast<uint8_t>(64 - bits); }
   void SourceSize(unsigned bits) { u_.msh = static_cast<uint8_t>(64 - bits); }
@@ -41,7 +41,7 @@ class UopBuilder {
 
  private:
   const Decoded& d_;
-  brink_uop& u_;
+  MicroOp& u_;
 };
 
 // General register (high bytes as 0..3 with *high), or nothing.

@@ -159,7 +159,7 @@ WalkResult HostWalker::Run(const ReadMemory& read, const WalkOptions& options) {
     // Indices kept in the state may be those of code that is gone.
     w->stop = 0;
     w->pc = 0;
-    w->line = 0;
+    w->block = 0;
     w->ret_top = 0;
     for (brink_walk_tlb& entry : w->tlb) entry.gen = 0;
     for (brink_walk_valid& entry : w->valid) entry.address = 0;

@@ -69,10 +69,7 @@ bool Direct(const Decoded& d, Insn* out, uint8_t op, uint8_t aux) {
 
 bool LiftCall(const Decoded& d, Insn* out, UopBuilder& b) {
   if (d.insn.meta.branch_type != ZYDIS_BRANCH_TYPE_NEAR) return false;
-  if (d.operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
-    b.Stack(-8, BRINK_UOP_STORE);
-    return Direct(d, out, BRINK_OP_CALL, 0);
-  }
+  if (d.operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE) return Direct(d, out, BRINK_OP_CALL, 0);
   out->uop.op = BRINK_OP_CALLI;
   return d.operand(0).size == 64 && b.Src(0);
 }
@@ -126,7 +123,7 @@ bool LiftLoop(const Decoded& d, Insn* out, UopBuilder& b, uint8_t op, uint8_t au
 }
 
 bool LiftSegmentBase(const Decoded& d, Insn* out, UopBuilder& b, uint8_t reg, bool write) {
-  brink_uop& u = out->uop;
+  MicroOp& u = out->uop;
   b.Size(d.operand(0).size);
   u.msh = u.sh;
   if (write) {
@@ -140,7 +137,7 @@ bool LiftSegmentBase(const Decoded& d, Insn* out, UopBuilder& b, uint8_t reg, bo
 }
 
 bool LiftOther(const Decoded& d, Insn* out, UopBuilder& b) {
-  brink_uop& u = out->uop;
+  MicroOp& u = out->uop;
   switch (d.insn.mnemonic) {
     case ZYDIS_MNEMONIC_CALL: return LiftCall(d, out, b);
     case ZYDIS_MNEMONIC_JMP: return LiftJump(d, out, b);
@@ -189,7 +186,7 @@ bool IsBranch(const Decoded& d) {
 }  // namespace
 
 bool LiftControl(const Decoded& decoded, Insn* out) {
-  const brink_uop before = out->uop;
+  const MicroOp before = out->uop;
   // Intel ignores an operand-size prefix on branches, AMD does not.
   if (IsBranch(decoded) && decoded.insn.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) return false;
   if (IsNop(decoded.insn.mnemonic)) {

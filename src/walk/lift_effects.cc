@@ -156,8 +156,8 @@ bool LiftEffects(const Decoded& decoded, Insn* out) {
       return false;
     }
   }
-  const brink_uop before = out->uop;
-  brink_uop& u = out->uop;
+  const MicroOp before = out->uop;
+  MicroOp& u = out->uop;
   UopBuilder builder(decoded, out);
   u.op = BRINK_OP_CLOBBER;
   u.imm = static_cast<int32_t>(e.general | FlagsWritten(decoded.insn) << 16);

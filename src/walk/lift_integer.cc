@@ -185,7 +185,7 @@ const Row* FindRow(ZydisMnemonic mnemonic) {
 }
 
 bool LiftMove(const Decoded& d, UopBuilder& b) {
-  brink_uop& u = b.uop();
+  MicroOp& u = b.uop();
   const auto& src = d.operand(1);
   if (src.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && src.size == 64 && src.imm.value.s != static_cast<int32_t>(src.imm.value.s)) {
     if (!b.Dst(0, false)) return false;
@@ -198,7 +198,7 @@ bool LiftMove(const Decoded& d, UopBuilder& b) {
   return b.Dst(0, false) && b.Src(1);
 }
 
-bool LiftString(const Decoded& d, const Row& row, brink_uop& u) {
+bool LiftString(const Decoded& d, const Row& row, MicroOp& u) {
   if (d.insn.meta.category != ZYDIS_CATEGORY_STRINGOP || d.insn.address_width != 64) return false;
   if (d.insn.attributes & (ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS)) return false;
   u.sh = u.msh = static_cast<uint8_t>(64 - row.aux);
@@ -218,7 +218,7 @@ uint8_t ScanOp(const Decoded& d, uint8_t op) {
 bool IsRegister(const Decoded& d, int i) { return d.operand(i).type == ZYDIS_OPERAND_TYPE_REGISTER; }
 
 bool LiftRow(const Decoded& d, const Row& row, UopBuilder& b) {
-  brink_uop& u = b.uop();
+  MicroOp& u = b.uop();
   u.op = row.op;
   if (row.form == Form::kString) return LiftString(d, row, u);
   if (row.form == Form::kFlags) return true;
@@ -298,7 +298,7 @@ bool LiftInteger(const Decoded& decoded, Insn* out) {
   const Row* row = FindRow(decoded.insn.mnemonic);
   if (!row) return false;
   UopBuilder builder(decoded, out);
-  const brink_uop before = out->uop;
+  const MicroOp before = out->uop;
   if (LiftRow(decoded, *row, builder)) return true;
   out->uop = before;
   return false;

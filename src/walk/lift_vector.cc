@@ -120,7 +120,7 @@ class VectorLift {
 
   const Decoded& d_;
   const Row& row_;
-  brink_uop& u_;
+  MicroOp& u_;
   UopBuilder b_;
   int at_[8] = {};
   int count_ = 0;
@@ -367,7 +367,7 @@ std::optional<uint8_t> MaskOrGeneral(const ZydisDecodedOperand& op) {
 
 // kmov is an integer move: the mask registers lie in the same file.
 bool LiftMaskMove(const Decoded& d, unsigned bits, UopBuilder& b) {
-  brink_uop& u = b.uop();
+  MicroOp& u = b.uop();
   u.op = BRINK_OP_MOV;
   b.Size(64);
   b.SourceSize(bits);
@@ -383,7 +383,7 @@ bool LiftMask(const Decoded& d, Insn* out) {
   for (const MaskRow& row : kMaskRows) {
     if (row.mnemonic != d.insn.mnemonic) continue;
     UopBuilder b(d, out);
-    brink_uop& u = b.uop();
+    MicroOp& u = b.uop();
     if (row.op == BRINK_OP_MOV) return LiftMaskMove(d, row.bits, b);
     u.op = row.op;
     u.aux = row.aux;
@@ -412,7 +412,7 @@ bool LiftMask(const Decoded& d, Insn* out) {
 }  // namespace
 
 bool LiftVector(const Decoded& decoded, Insn* out) {
-  const brink_uop before = out->uop;
+  const MicroOp before = out->uop;
   const Row* row = FindRow(decoded.insn.mnemonic);
   if (row ? VectorLift(decoded, *row, out).Lift() : LiftMask(decoded, out)) return true;
   out->uop = before;

@@ -62,6 +62,33 @@ std::optional<Insn> OneA64(std::span<const uint8_t> bytes, const LiftOptions& op
 
 }  // namespace
 
+PackedInsn Pack(const Insn& insn) {
+  const MicroOp& from = insn.uop;
+  const bool memory = from.flags & BRINK_UOP_MEM, direct = insn.target != Insn::kNoTarget;
+  PackedInsn packed;
+  brink_uop& u = packed.uop;
+  u.op = from.op;
+  u.flags = from.flags;
+  u.aux = from.aux;
+  u.len = from.len;
+  u.src = from.src;
+  u.index = from.index;
+  u.sh = from.sh;
+  u.msh = from.msh;
+  if (direct) {
+    BRINK_CHECK(!memory);  // there is no room for its base
+    u.to = from.imm;
+    return packed;
+  }
+  u.dst = from.dst;
+  u.src2 = from.src2;
+  u.base = from.base;
+  u.scale = from.scale;
+  u.value = memory ? from.disp : from.imm;
+  packed.other = memory ? from.imm : from.disp;
+  return packed;
+}
+
 std::optional<Insn> Lifter::One(std::span<const uint8_t> bytes) const {
   if (impl_->options.machine == LiftOptions::Machine::kA64) return OneA64(bytes, impl_->options);
   if (bytes.empty() || bytes[0] == kInt3) return std::nullopt;

@@ -15,16 +15,41 @@
 
 namespace brink::walk {
 
-// One lifted instruction. uop.next, uop.target and uop.line are 0: the code cache fills them in.
+// The fields of a brink_uop and what it keeps elsewhere (abi/walk.h).
+struct MicroOp {
+  uint8_t op = 0;
+  uint8_t flags = 0;
+  uint8_t dst = 0;
+  uint8_t src = 0;
+  uint8_t src2 = 0;
+  uint8_t base = 0;
+  uint8_t index = 0;
+  uint8_t scale = 0;
+  int32_t disp = 0;
+  int32_t imm = 0;  // direct branches: target, counted from the start of the instruction
+  uint8_t sh = 0;
+  uint8_t msh = 0;
+  uint8_t len = 0;
+  uint8_t aux = 0;
+};
+
+// One lifted instruction.
 struct Insn {
   static constexpr int64_t kNoTarget = INT64_MIN;
 
-  brink_uop uop{};
+  MicroOp uop;
   uint16_t offset = 0;           // in its page
   bool falls_through = false;    // execution may go on behind it
   int64_t target = kNoTarget;    // of a direct branch, from the start of the page; may lie outside of the page
   int64_t end() const { return int64_t{offset} + uop.len; }
 };
+
+// As it stands in the code cache, its links 0.
+struct PackedInsn {
+  brink_uop uop{};
+  int32_t other = 0;  // brink_uop_more.other, which it then needs
+};
+PackedInsn Pack(const Insn& insn);
 
 // What the lifter must know about the machine whose code it reads: on a CPU without them, tzcnt and lzcnt are bsf and
 // bsr.

@@ -230,7 +230,7 @@ WALK_GLOBAL int a64_flag_op(struct brink_walk *w, const struct brink_uop *u)
 		return 1;
 	a64_flags_settle(w);
 	b = *a64_reg(w, u->src);
-	n = u->imm & 63;
+	n = walk_imm(w) & 63;
 	known = w->flags_known;
 	switch (u->aux) {
 	case BRINK_A64_FLAG_READ:

@@ -28,7 +28,7 @@ WALK_INLINE void a64_link(struct brink_walk *w, const struct brink_uop *u, __u64
 {
 	w->reg[A64_LR].val = ip + 4;
 	w->reg[A64_LR].unk = 0;
-	walk_remember_return(w, ip + 4, u->next);
+	walk_remember_return(w, ip + 4, walk_next(w, u));
 }
 
 /* CBZ, CBNZ: 0, 1, or 2 for unknown. */
@@ -55,8 +55,8 @@ WALK_INLINE __u32 a64_test_bit(struct brink_walk *w, const struct brink_uop *u)
 /* All branches. 0: went there; 1: the walk ends; 2: not taken. */
 WALK_INLINE int a64_branch(struct brink_walk *w, struct brink_walk_out *out, const struct brink_uop *u, __u32 op)
 {
-	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->imm;
-	__u32 cond = 1, pc = u->target, type;
+	__u64 ip = w->reg[BRINK_WREG_IP].val, to = ip + (__s64)u->to;
+	__u32 cond = 1, pc = u->link, type;
 
 	switch (op) {
 	case BRINK_A64_BCOND:
@@ -98,7 +98,7 @@ WALK_INLINE int a64_branch(struct brink_walk *w, struct brink_walk_out *out, con
 			struct brink_walk_ret *r = &w->ret[--w->ret_top & (BRINK_WALK_RET_STACK - 1)];
 
 			if (r->address == to)
-				pc = r->uop;
+				pc = r->link;
 		}
 		type = WALK_RET;
 		break;

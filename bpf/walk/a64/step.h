@@ -18,7 +18,7 @@ WALK_INLINE int a64_address(struct brink_walk *w, const struct brink_uop *u, __u
 		xv = flags & BRINK_A64_INDEX32S ? walk_sext(xv, 32) : (__u32)xv;
 		xu = flags & BRINK_A64_INDEX32S ? walk_sext(xu, 32) : (__u32)xu;
 	}
-	ea = b->val + (xv << (u->scale & 7)) + (__s64)u->disp;
+	ea = b->val + (xv << (u->scale & 7)) + (__s64)u->value;
 	unk = b->unk | xu << (u->scale & 7);
 	/* Everything above the lowest unknown bit is unknown, and the top byte is ignored. */
 	unk = -(unk & -unk) & A64_ADDRESS;
@@ -169,16 +169,16 @@ WALK_INLINE int a64_simple(struct brink_walk *w, const struct brink_uop *u, __u3
 
 	switch (op) {
 	case BRINK_A64_CONST:
-		d->val = (__u32)u->disp | (__u64)(__u32)u->imm << 32;
+		d->val = walk_wide(w, u);
 		d->unk = 0;
 		return 0;
 	case BRINK_A64_ADDRESS:
-		d->val = u->aux ? (ip & ~0xfffull) + ((__u64)(__s64)u->imm << 12) : ip + (__u64)(__s64)u->imm;
+		d->val = u->aux ? (ip & ~0xfffull) + ((__u64)(__s64)walk_imm(w) << 12) : ip + (__u64)(__s64)walk_imm(w);
 		d->unk = 0;
 		return 0;
 	case BRINK_A64_KEEP:
 		m = 0xffffull << (u->aux & 63);
-		a64_write(w, u->dst, u->sh & 63, (d->val & ~m) | (__u64)(__u32)u->imm << (u->aux & 63), d->unk & ~m);
+		a64_write(w, u->dst, u->sh & 63, (d->val & ~m) | (__u64)(__u32)walk_imm(w) << (u->aux & 63), d->unk & ~m);
 		return 0;
 	case BRINK_A64_OPEN:
 		w->reg[BRINK_A64_MONITOR].val = 0;
@@ -196,7 +196,7 @@ WALK_INLINE void a64_move_base(struct brink_walk *w, const struct brink_uop *u)
 	struct brink_walk_reg *b = a64_reg(w, u->base);
 
 	if (!b->unk) {
-		b->val += (__u64)(__s64)u->imm;
+		b->val += (__u64)(__s64)walk_imm(w);
 	} else {
 		b->val = 0;
 		b->unk = ~0ull;
@@ -239,7 +239,7 @@ WALK_INLINE int a64_store(struct brink_walk *w, const struct brink_uop *u)
 WALK_INLINE int a64_step(struct walk_ctx *c)
 {
 	struct brink_walk *w = c->w;
-	const struct brink_uop *u = walk_uop(w, w->pc);
+	const struct brink_uop *u = walk_uop(w, walk_link_unit(w->pc));
 	__u32 op, flags, pc;
 	int went;
 
@@ -247,7 +247,7 @@ WALK_INLINE int a64_step(struct walk_ctx *c)
 		return walk_miss(w, BRINK_MISS_PAGE, 0, w->reg[BRINK_WREG_IP].val);
 	if (walk_unlikely(w->steps >= w->next_clock) && walk_clock(w))
 		return 1;
-	if (walk_unlikely(u->line != w->line)) {
+	if (walk_unlikely(walk_link_block(w->pc) != w->block || (u->len & BRINK_UOP_CROSSES))) {
 		int entered = walk_enter_line(w, u);
 
 		if (entered)
@@ -255,12 +255,14 @@ WALK_INLINE int a64_step(struct walk_ctx *c)
 	}
 	op = u->op;
 	flags = u->flags;
-	w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)u->imm;
 	if (flags & BRINK_UOP_MEM) {
+		w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)walk_other(w, u);
 		if (a64_operand(w, u, flags))
 			return 1;
 	} else if (flags & BRINK_A64_WIDE) {
-		w->reg[BRINK_WREG_IMM].val = (__u32)u->disp | (__u64)(__u32)u->imm << 32;
+		w->reg[BRINK_WREG_IMM].val = walk_wide(w, u);
+	} else {
+		w->reg[BRINK_WREG_IMM].val = (__u64)(__s64)u->value;
 	}
 	if (op == BRINK_A64_STOP)
 		return walk_stop(w, u->aux);
@@ -282,7 +284,7 @@ WALK_INLINE int a64_step(struct walk_ctx *c)
 	if (flags & BRINK_A64_BACK)
 		a64_move_base(w, u);
 	w->steps++;
-	pc = u->next;
+	pc = walk_next(w, u);
 	w->reg[BRINK_WREG_IP].val += 4;
 	w->pc = pc;
 	if (walk_likely(pc))

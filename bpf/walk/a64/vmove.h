@@ -186,7 +186,7 @@ WALK_GLOBAL int a64_v_const(struct brink_walk *w, const struct brink_uop *u)
 
 	if (!w || !u)
 		return 1;
-	v = (__u32)u->disp | (__u64)(__u32)u->imm << 32;
+	v = walk_wide(w, u);
 	low = high = v;
 	if (u->aux) {
 		low = a64_v(w, u->dst)[0];

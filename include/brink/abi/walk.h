@@ -6,8 +6,8 @@
  * Contract of the walker: exact or shortened, never wrong.
  *
  * Threads: user space is the only writer of the code cache. It writes micro-ops first and publishes them by one 32-bit
- * release store of an index (brink_uop.next, brink_uop.target, brink_walk_page.line, brink_walk_block.more) or by a hash
- * update. A slot is reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
+ * release store of a link or an index (brink_uop.link, brink_uop_more.next, brink_walk_block_ways, brink_walk_page.line) or by
+ * a hash update. A slot is reused only after every edge and entry to it is gone and a grace period has passed. The walker writes nothing but its
  * own state and the mark that a page is in use.
  */
 #ifndef BRINK_ABI_WALK_H_
@@ -20,7 +20,6 @@
 #define BRINK_WALK_PAGE_SIZE 4096
 #define BRINK_WALK_CODE_LINE 64		/* unit of code validation */
 #define BRINK_WALK_TAIL 64		/* bytes of the following page kept with a page: an instruction may cross */
-#define BRINK_WALK_CHUNK 64		/* micro-ops are given to pages in chunks of so many */
 #define BRINK_WALK_PAGE_LINES 64
 #define BRINK_WALK_BLOCKS 16		/* most blocks of one line */
 #define BRINK_WALK_RANGES 8
@@ -57,69 +56,98 @@ enum brink_walk_regnum {
 #define BRINK_UOP_HI_DST 0x40	/* dst is ah, ch, dh or bh (numbers 0..3) */
 #define BRINK_UOP_HI_SRC 0x80
 
-/* brink_uop.line: first block of the code line; this bit: the instruction runs into the next line. */
-#define BRINK_UOP_LINE_CROSSES 0x80000000u
+/* brink_uop.len: bytes of the instruction, and these: */
+#define BRINK_UOP_LEN 0x0f
+#define BRINK_UOP_MORE 0x10	/* the unit behind it is a brink_uop_more */
+#define BRINK_UOP_LAST 0x20	/* the way to the instruction behind it is brink_walk_block_ways.end */
+#define BRINK_UOP_CROSSES 0x40	/* the instruction runs into the next code line */
 
 /*
- * One machine instruction. `op` is private to lifter and core (bpf/walk/ops.h). Index 0 of the micro-op array is never
- * used: an edge of 0 says that the way goes through the translation tables.
+ * One machine instruction, in one unit of the array. `op` is private to lifter and core (bpf/walk/ops.h).
+ *
+ * A link is what leads to a micro-op: the unit that its block begins at << BRINK_LINK_SHIFT | its distance from there. Unit
+ * 0 is never used: a link of 0 says that the way goes through the translation tables. Without MORE and LAST the
+ * instruction behind this one lies in the next unit.
  */
 struct brink_uop {
 	__u8 op;
 	__u8 flags;
-	__u8 dst;
+	__u8 aux;	/* condition, count, ... as `op` says */
+	__u8 len;
+	union {
+		struct {
+			__u8 dst;
+			__u8 src2;	/* third operand where there is one */
+			__u8 base;
+			__u8 scale;	/* shift of the index, 0..3 */
+		};
+		__s32 to;	/* direct branches: target, counted from the start of the instruction */
+	};
 	__u8 src;
-	__u8 src2;	/* third operand where there is one */
-	__u8 base;
 	__u8 index;
-	__u8 scale;	/* shift of the index, 0..3 */
-	__s32 disp;	/* with BRINK_WREG_IP as base counted from the start of the instruction */
-	__s32 imm;	/* direct branches: target, counted from the start of the instruction */
-	__u32 next;	/* index of the following instruction, 0 = by translation */
-	__u32 target;	/* index of the direct target, 0 = by translation */
-	__u32 line;
 	__u8 sh;	/* 64 - operand size in bits */
 	__u8 msh;	/* 64 - size in bits of the memory operand, or of a narrower source */
-	__u8 len;	/* bytes of the instruction */
-	__u8 aux;	/* condition, count, ... as `op` says */
+	union {
+		__s32 value;	/* with MEM the displacement, with BRINK_WREG_IP as base counted from the start of the
+				   instruction; without MEM the immediate */
+		__u32 link;	/* direct branches: of the target */
+	};
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_uop) == 32);
+BRINK_ABI_ASSERT(sizeof(struct brink_uop) == 16);
 BRINK_ABI_FIELD(struct brink_uop, op, 0, 1);
 BRINK_ABI_FIELD(struct brink_uop, flags, 1, 1);
-BRINK_ABI_FIELD(struct brink_uop, dst, 2, 1);
-BRINK_ABI_FIELD(struct brink_uop, src, 3, 1);
-BRINK_ABI_FIELD(struct brink_uop, src2, 4, 1);
-BRINK_ABI_FIELD(struct brink_uop, base, 5, 1);
-BRINK_ABI_FIELD(struct brink_uop, index, 6, 1);
+BRINK_ABI_FIELD(struct brink_uop, aux, 2, 1);
+BRINK_ABI_FIELD(struct brink_uop, len, 3, 1);
+BRINK_ABI_FIELD(struct brink_uop, dst, 4, 1);
+BRINK_ABI_FIELD(struct brink_uop, to, 4, 4);
+BRINK_ABI_FIELD(struct brink_uop, src2, 5, 1);
+BRINK_ABI_FIELD(struct brink_uop, base, 6, 1);
 BRINK_ABI_FIELD(struct brink_uop, scale, 7, 1);
-BRINK_ABI_FIELD(struct brink_uop, disp, 8, 4);
-BRINK_ABI_FIELD(struct brink_uop, imm, 12, 4);
-BRINK_ABI_FIELD(struct brink_uop, next, 16, 4);
-BRINK_ABI_FIELD(struct brink_uop, target, 20, 4);
-BRINK_ABI_FIELD(struct brink_uop, line, 24, 4);
-BRINK_ABI_FIELD(struct brink_uop, sh, 28, 1);
-BRINK_ABI_FIELD(struct brink_uop, msh, 29, 1);
-BRINK_ABI_FIELD(struct brink_uop, len, 30, 1);
-BRINK_ABI_FIELD(struct brink_uop, aux, 31, 1);
+BRINK_ABI_FIELD(struct brink_uop, src, 8, 1);
+BRINK_ABI_FIELD(struct brink_uop, index, 9, 1);
+BRINK_ABI_FIELD(struct brink_uop, sh, 10, 1);
+BRINK_ABI_FIELD(struct brink_uop, msh, 11, 1);
+BRINK_ABI_FIELD(struct brink_uop, value, 12, 4);
+BRINK_ABI_FIELD(struct brink_uop, link, 12, 4);
+#define BRINK_LINK_SHIFT 7
+#define BRINK_LINK_PLACE ((1u << BRINK_LINK_SHIFT) - 1)
+
+/* What found no room in a micro-op. */
+struct brink_uop_more {
+	__u64 reserved;
+	__s32 other;	/* with MEM the immediate, without the displacement */
+	__u32 next;	/* link of the instruction behind it */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_uop_more) == sizeof(struct brink_uop));
+BRINK_ABI_FIELD(struct brink_uop_more, other, 8, 4);
+BRINK_ABI_FIELD(struct brink_uop_more, next, 12, 4);
 
 /*
- * The micro-ops of one line of code lie in blocks: a head in the room of one micro-op, in the first block of a line the
- * line's bytes in the room of two more, then micro-ops in the order of their offsets. So what a walk needs of a line lies
- * together. Instructions that become known later get a further block. A block does not change once it is published, but
- * for `more`.
+ * The micro-ops of one line of code lie in blocks: a head of two units, in the first block of a line the line's bytes in
+ * four more, then micro-ops in the order of their offsets. So what a walk needs of a line lies together. Instructions
+ * that become known later get a further block. A block does not change once it is published, but for links.
  */
 struct brink_walk_block {
 	__u64 lifted;	/* bit: the block has the instruction at that offset of the line */
+	__u64 more;	/* bit: and that takes two units */
+};
+struct brink_walk_block_ways {
 	__u32 more;	/* next block of the line, 0 = none */
 	__u32 line;	/* page slot * 64 + line within the page */
-	__u64 reserved[2];
+	__u32 first;	/* first block of the line */
+	__u32 end;	/* link, for BRINK_UOP_LAST */
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_walk_block) == sizeof(struct brink_uop));
 BRINK_ABI_FIELD(struct brink_walk_block, lifted, 0, 8);
-BRINK_ABI_FIELD(struct brink_walk_block, more, 8, 4);
-BRINK_ABI_FIELD(struct brink_walk_block, line, 12, 4);
-#define BRINK_WALK_FIRST_HEAD 3	/* micro-ops' room before the first micro-op: in a line's first block, */
-#define BRINK_WALK_MORE_HEAD 1	/* in the others */
+BRINK_ABI_FIELD(struct brink_walk_block, more, 8, 8);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_block_ways) == sizeof(struct brink_uop));
+BRINK_ABI_FIELD(struct brink_walk_block_ways, more, 0, 4);
+BRINK_ABI_FIELD(struct brink_walk_block_ways, line, 4, 4);
+BRINK_ABI_FIELD(struct brink_walk_block_ways, first, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_block_ways, end, 12, 4);
+#define BRINK_WALK_MORE_HEAD 2	/* units before the first micro-op, */
+#define BRINK_WALK_FIRST_HEAD 6	/* in a line's first block */
+#define BRINK_WALK_BLOCK_UNITS (1u << BRINK_LINK_SHIFT)	/* most units of a block */
 
 /* One lifted page of code. Slot 0 is never used. */
 struct brink_walk_page {
@@ -155,14 +183,15 @@ BRINK_ABI_FIELD(struct brink_walk_flight, since_ns, 8, 8);
  * place in its page (bpf/walk/hash.h), to the slot of a lifted page that has such a line there. So whatever a process,
  * a layout or a container maps is found when the same bytes were lifted for anybody, and nothing goes stale. The bytes
  * are compared after every look-up.
+ *
+ * A bucket is one cache line of the machine; the low bits of the hash (walk_xlat_mask) tell which. An entry is the hash's
+ * upper half << 32 | the page's slot; 0 = none. User space stores whole entries.
  */
+#define BRINK_XLAT_WAYS 8
 struct brink_walk_xlat {
-	__u32 slot;	/* of brink_walk_page; 0 = none */
-	__u32 reserved;
+	__u64 entry[BRINK_XLAT_WAYS];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_walk_xlat) == 8);
-BRINK_ABI_FIELD(struct brink_walk_xlat, slot, 0, 4);
-BRINK_ABI_FIELD(struct brink_walk_xlat, reserved, 4, 4);
+BRINK_ABI_ASSERT(sizeof(struct brink_walk_xlat) == 64);
 
 /*
  * `asid` names an address space; it is opaque to user space, which learns it from miss records.
@@ -267,13 +296,13 @@ BRINK_ABI_FIELD(struct brink_walk_config, bucket_burst_ns, 24, 4);
 
 /*
  * Maps (bpf/walk/maps.h):
- *   walk_uops   ARRAY, BPF_F_MMAPABLE: struct brink_uop, and heads of blocks
+ *   walk_uops   ARRAY, BPF_F_MMAPABLE: units of struct brink_uop's size
  *   walk_pages  ARRAY, BPF_F_MMAPABLE: struct brink_walk_page
- *   walk_xlat   HASH: __u64 line hash -> struct brink_walk_xlat
+ *   walk_xlat   ARRAY, BPF_F_MMAPABLE: struct brink_walk_xlat, a power of two of them
  *   walk_procs  HASH: __u64 asid -> struct brink_walk_proc
  *   walk_state  ARRAY: struct brink_walk (abi/walk_state.h), one a slot
  *   walk_out    ARRAY: struct brink_walk_out, one a slot
- * User space sets max_entries of walk_uops, walk_pages, walk_state and walk_out before loading.
+ * User space sets max_entries of walk_uops, walk_pages, walk_xlat, walk_state and walk_out before loading.
  */
 
 #endif /* BRINK_ABI_WALK_H_ */

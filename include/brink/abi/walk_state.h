@@ -50,22 +50,22 @@ BRINK_ABI_ASSERT(sizeof(struct brink_walk_vreg) == 64);
 
 struct brink_walk_ret {
 	__u64 address;
-	__u32 uop;
-	__u32 line;
+	__u32 link;
+	__u32 reserved;
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_walk_ret) == 16);
 BRINK_ABI_FIELD(struct brink_walk_ret, address, 0, 8);
-BRINK_ABI_FIELD(struct brink_walk_ret, uop, 8, 4);
-BRINK_ABI_FIELD(struct brink_walk_ret, line, 12, 4);
+BRINK_ABI_FIELD(struct brink_walk_ret, link, 8, 4);
 
 struct brink_walk_valid {
 	__u64 address;	/* line address | generation */
-	__u32 line;
-	__u32 reserved;
+	__u32 block;	/* entered last */
+	__u32 first;	/* first block of the line */
 };
 BRINK_ABI_ASSERT(sizeof(struct brink_walk_valid) == 16);
 BRINK_ABI_FIELD(struct brink_walk_valid, address, 0, 8);
-BRINK_ABI_FIELD(struct brink_walk_valid, line, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_valid, block, 8, 4);
+BRINK_ABI_FIELD(struct brink_walk_valid, first, 12, 4);
 
 struct brink_walk_tlb {
 	__u64 vpage;
@@ -108,8 +108,8 @@ struct brink_walk {
 	__u32 flags_known;
 	__u32 flag_sh;
 	__u32 stop;		/* enum brink_stop; 0 while walking */
-	__u32 pc;		/* micro-op to execute; 0 = translate reg[IP] */
-	__u32 line;		/* code line validated last (brink_uop.line) */
+	__u32 pc;		/* link of the micro-op to execute; 0 = translate reg[IP] */
+	__u32 block;		/* whose code was validated last */
 	__u32 steps;
 	__u32 max_steps;
 	__u32 nr;		/* branches recorded: out[depth - nr .. depth - 1], newest first */
@@ -169,7 +169,7 @@ BRINK_ABI_FIELD(struct brink_walk, flags_known, 1044, 4);
 BRINK_ABI_FIELD(struct brink_walk, flag_sh, 1048, 4);
 BRINK_ABI_FIELD(struct brink_walk, stop, 1052, 4);
 BRINK_ABI_FIELD(struct brink_walk, pc, 1056, 4);
-BRINK_ABI_FIELD(struct brink_walk, line, 1060, 4);
+BRINK_ABI_FIELD(struct brink_walk, block, 1060, 4);
 BRINK_ABI_FIELD(struct brink_walk, steps, 1064, 4);
 BRINK_ABI_FIELD(struct brink_walk, max_steps, 1068, 4);
 BRINK_ABI_FIELD(struct brink_walk, nr, 1072, 4);

@@ -2,7 +2,10 @@
 """How far walks get and what a step costs, in sampled runs of real programs: `brink record --source walk` on each, with
 one build or with several in turn. Prints the median of the runs of each figure.
 
-usage: run.py [--brink BUILD[,BUILD...]] [--rate HZ] [--repeat N] [--record OPTIONS] [--programs LIST] [--scale X] [--json FILE]
+usage: run.py [--brink BUILD[,BUILD...]] [--rate HZ] [--repeat N] [--record OPTIONS] [--programs LIST] [--scale X] [--c FILE] [--json FILE]
+
+--c: what cc1 compiles instead of 500 small functions, for instance SQLite's amalgamation: a compilation of seconds is all
+warm-up.
 """
 import argparse
 import json
@@ -122,11 +125,14 @@ def main():
     parser.add_argument("--record", default="")
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--c")
     parser.add_argument("--json")
     args = parser.parse_args()
     builds, table = args.brink.split(","), {}
     with tempfile.TemporaryDirectory() as folder:
         names = inputs(folder, args.scale)
+        if args.c:
+            names["@C@"] = args.c
         for program in args.programs.split(","):
             command = PROGRAMS[program][0]
             for key, value in names.items():

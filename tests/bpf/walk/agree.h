@@ -23,9 +23,10 @@
 #include "walk/code_cache.h"
 #include "walk/hash.h"
 #include "walk/host_walker.h"
+#include "walk/line_table.h"
 
 namespace brink::walk_test {
-inline constexpr uint32_t kSlots = 64, kUops = 1 << 16, kLines = 1 << 14;
+inline constexpr uint32_t kSlots = 64, kUops = 1 << 16, kBuckets = 1 << 12;
 inline constexpr int kWalksPerProgram = 200;
 
 template <typename T>
@@ -50,7 +51,7 @@ inline std::string FirstDifference(const brink_walk& a, const brink_walk& b) {
     size_t offset;
   };
   static constexpr Field kFields[] = {{"reg", offsetof(brink_walk, reg)},     {"flags", offsetof(brink_walk, flag_res)}, {"stop", offsetof(brink_walk, stop)},
-                                      {"pc", offsetof(brink_walk, pc)},       {"line", offsetof(brink_walk, line)},      {"miss", offsetof(brink_walk, miss_reason)},
+                                      {"pc", offsetof(brink_walk, pc)},       {"block", offsetof(brink_walk, block)},      {"miss", offsetof(brink_walk, miss_reason)},
                                       {"fills", offsetof(brink_walk, fills)}, {"ea", offsetof(brink_walk, ea)},          {"proc", offsetof(brink_walk, proc)},
                                       {"vknown", offsetof(brink_walk, vknown)}, {"vreg", offsetof(brink_walk, vreg)},    {"ret", offsetof(brink_walk, ret)},
                                       {"valid", offsetof(brink_walk, valid)}, {"tlb", offsetof(brink_walk, tlb)},        {"scratch", offsetof(brink_walk, scratch)},
@@ -73,13 +74,16 @@ class AgreeOf : public testing::Test {
     ASSERT_NE(object_, nullptr);
     bpf_map__set_max_entries(object_->maps.walk_uops, kUops);
     bpf_map__set_max_entries(object_->maps.walk_pages, kSlots);
-    bpf_map__set_max_entries(object_->maps.walk_xlat, kLines);
+    bpf_map__set_max_entries(object_->maps.walk_xlat, kBuckets);
+    object_->rodata->walk_xlat_mask = kBuckets - 1;
     ASSERT_EQ(Machine::Load(object_), 0);
     uops_ = MapArray<brink_uop>(object_->maps.walk_uops, kUops);
     pages_ = MapArray<brink_walk_page>(object_->maps.walk_pages, kSlots);
     code_ = MapFixed(kCodeBase, kCodePages * 4096);
     data_ = MapFixed(kDataBase, kDataPages * 4096);
-    ASSERT_TRUE(uops_ && pages_ && code_ && data_);
+    auto* buckets = MapArray<brink_walk_xlat>(object_->maps.walk_xlat, kBuckets);
+    ASSERT_TRUE(uops_ && pages_ && buckets && code_ && data_);
+    table_ = walk::LineTable({buckets, kBuckets});
   }
 
   void TearDown() override {
@@ -90,7 +94,7 @@ class AgreeOf : public testing::Test {
 
   // A new program: the old one's code is forgotten on both sides.
   void NewProgram() {
-    for (const auto& [hash, slot] : lines_) bpf_map__delete_elem(object_->maps.walk_xlat, &hash, sizeof hash, 0);
+    for (const auto& [hash, slot] : lines_) table_.Remove(hash);
     lines_.clear();
     std::memset(uops_, 0, kUops * sizeof *uops_);
     std::memset(pages_, 0, kSlots * sizeof *pages_);
@@ -121,9 +125,7 @@ class AgreeOf : public testing::Test {
       __u64 words[8];
       std::memcpy(words, bytes.data(), 64);
       uint64_t hash = brink_walk_line_hash(words, line);
-      brink_walk_xlat entry{.slot = slot, .reserved = 0};
-      if (!lines_.try_emplace(hash, slot).second) continue;
-      EXPECT_EQ(bpf_map__update_elem(object_->maps.walk_xlat, &hash, sizeof hash, &entry, sizeof entry, BPF_ANY), 0);
+      if (lines_.try_emplace(hash, slot).second) table_.Put(hash, slot);
     }
     return true;
   }
@@ -198,6 +200,7 @@ class AgreeOf : public testing::Test {
   StateMaker& maker_ = code_maker_.maker();
   typename Machine::Skeleton* object_ = nullptr;
   brink_uop* uops_ = nullptr;
+  walk::LineTable table_;
   brink_walk_page* pages_ = nullptr;
   uint8_t *code_ = nullptr, *data_ = nullptr;
   std::optional<walk::CodeCache> cache_;

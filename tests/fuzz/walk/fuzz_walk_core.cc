@@ -42,7 +42,7 @@ struct Walked {
 
 class World {
  public:
-  World(const uint8_t* input, size_t size) : code_(kCodeBytes, 0xcc), data_(kDataBytes), uops_(kCodeBytes + 4 * BRINK_WALK_CHUNK), pages_(kCodePages + 2), cache_(uops_, pages_) {
+  World(const uint8_t* input, size_t size) : code_(kCodeBytes, 0xcc), data_(kDataBytes), uops_(4 * kCodeBytes), pages_(kCodePages + 2), cache_(uops_, pages_) {
     uint64_t seed = 0;
     std::memcpy(&seed, input, std::min<size_t>(size, 8));
     size_t n = size > 8 ? std::min(size - 8, kCodeBytes) : 0;

@@ -16,9 +16,8 @@ constexpr uint64_t kCode = 0x400000;
 
 class Tables : public WalkTables {
  public:
-  size_t PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
+  void PutLines(std::span<const uint64_t> hashes, uint32_t slot) override {
     for (uint64_t hash : hashes) lines[hash] = slot;
-    return hashes.size();
   }
   void RemoveLine(uint64_t hash) override { lines.erase(hash); }
   bool PutProcess(uint64_t asid, const brink_walk_proc& proc) override {
@@ -171,6 +170,16 @@ TEST_F(LiftServiceTest, AProcessIsJudgedThoughItsCodeIsThereAlready) {
   EXPECT_TRUE(tables_.processes.contains(7));
 }
 
+// The table of lines forgets where a bucket is full: who misses such a line finds it again.
+TEST_F(LiftServiceTest, AForgottenLineIsEnteredAgainWhenItIsMissed) {
+  service_.Handle(Miss(1));
+  const uint32_t slot = tables_.lines[HashOf(Miss(1), 0)];
+  ASSERT_NE(slot, 0u);
+  tables_.lines.clear();
+  service_.Handle(Miss(1));
+  EXPECT_EQ(tables_.lines[HashOf(Miss(1), 0)], slot);
+}
+
 // The page begins with a breakpoint: nothing can be lifted there, unless somebody knows what it stands for.
 TEST_F(LiftServiceTest, CodeUnderAProbeIsLiftedAsItWas) {
   brink_miss miss = Miss(1);
@@ -318,7 +327,7 @@ TEST_F(SmallCache, EveryPublishedLineLeadsToItsPageWhateverComesAndGoes) {
       for (uint32_t line = 0; line < 64 && !found; ++line) {
         __u64 words[8];
         if (pages_[slot].line[line] == 0) continue;
-        std::memcpy(words, &uops_[pages_[slot].line[line] + 1], sizeof(words));
+        std::memcpy(words, &uops_[pages_[slot].line[line] + BRINK_WALK_MORE_HEAD], sizeof(words));
         found = brink_walk_line_hash(words, line) == hash;
       }
       ASSERT_TRUE(found);

@@ -39,7 +39,7 @@ class Diff {
  public:
   Diff(const DiffOptions& options, DiffResult* result)
       : options_(options), result_(*result), source_(options.seed, options.family), walk_(std::make_unique<brink_walk>()),
-        out_(std::make_unique<brink_walk_out>()), uops_(8), pages_(2) {
+        out_(std::make_unique<brink_walk_out>()), uops_(16), pages_(2) {
     // Two guards, so that a wild access faults on both sides.
     auto* area = static_cast<uint8_t*>(mmap(nullptr, 3 * kBuffer, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0));
     if (area == MAP_FAILED || mprotect(area + kBuffer, kBuffer, PROT_READ | PROT_WRITE) != 0) std::abort();
@@ -189,20 +189,27 @@ class Diff {
     // One block: head, the line's bytes, the instruction, the end.
     brink_walk_block block{};
     block.lifted = 1;
-    block.line = 64 + kAt / 64;
+    constexpr uint32_t kLink = 1u << BRINK_LINK_SHIFT | BRINK_WALK_FIRST_HEAD;
+    const walk::PackedInsn packed = walk::Pack(insn.lifted);
+    const uint32_t more = packed.other != 0;
+    block.more = more;
+    const brink_walk_block_ways ways{.more = 0, .line = 64 + kAt / 64, .first = 1, .end = 0};
     std::memcpy(&uops_[1], &block, sizeof block);
-    std::memcpy(&uops_[2], code + kAt, 64);
+    std::memcpy(&uops_[2], &ways, sizeof ways);
+    std::memcpy(&uops_[1 + BRINK_WALK_MORE_HEAD], code + kAt, 64);
     pages_[1].line[kAt / 64] = 1;
-    constexpr uint32_t kInsn = 1 + BRINK_WALK_FIRST_HEAD;
-    uops_[kInsn] = insn.lifted.uop;
-    uops_[kInsn].line = 1;
-    uops_[kInsn].next = kInsn + 1;
-    uops_[kInsn + 1] = {};
-    uops_[kInsn + 1].op = BRINK_OP_STOP;
-    uops_[kInsn + 1].aux = BRINK_STOP_SYSCALL;
-    uops_[kInsn + 1].line = 1;
+    brink_uop* uop = &uops_[1 + BRINK_WALK_FIRST_HEAD];
+    *uop = packed.uop;
+    if (more) {
+      uop->len |= BRINK_UOP_MORE;
+      const brink_uop_more unit{.reserved = 0, .other = packed.other, .next = kLink + 2};
+      std::memcpy(++uop, &unit, sizeof unit);
+    }
+    *++uop = {};
+    uop->op = BRINK_OP_STOP;
+    uop->aux = BRINK_STOP_SYSCALL;
     w->reg[BRINK_WREG_IP] = {kCode + kAt, 0};
-    w->pc = kInsn;
+    w->pc = kLink;
     walk::CoreEnvironment env;
     env.uops = uops_;
     env.pages = pages_;
@@ -356,7 +363,7 @@ class Diff {
     if (!walked) {
       // The CPU does not fault for elements that a mask leaves out, not even for the alignment of an access that is left
       // out whole; the walker asks for the whole operand, and ends.
-      const brink_uop& uop = insn.lifted.uop;
+      const walk::MicroOp& uop = insn.lifted.uop;
       if (uop.op >= BRINK_OP_VECTOR && BRINK_V_MASK(uop.imm)) {
         ++result_.shortened;
         return;

@@ -61,7 +61,7 @@ void Add(std::set<int>* registers, int number) {
 bool VectorOperands(uint8_t op) { return op >= BRINK_A64_V; }
 
 // General registers that the micro-op names.
-std::set<int> GeneralOf(const brink_uop& u) {
+std::set<int> GeneralOf(const walk::MicroOp& u) {
   std::set<int> registers;
   const bool vector = VectorOperands(u.op);
   if ((u.flags & (BRINK_UOP_MEM | BRINK_A64_BACK)) || u.op == BRINK_A64_MADD) Add(&registers, u.base);
@@ -99,7 +99,7 @@ std::set<int> GeneralOf(const brink_uop& u) {
 }
 
 // Vector registers that the micro-op names; of effects only the destination is told.
-std::set<int> VectorsOf(const brink_uop& u) {
+std::set<int> VectorsOf(const walk::MicroOp& u) {
   switch (u.op) {
     case BRINK_AV_LOAD:
     case BRINK_AV_STORE: {
@@ -145,7 +145,7 @@ std::string Compare(uint32_t word, const Disassembled& d, const walk::Lifter& li
     if (d.valid && d.mnemonic != "udf") ++totals->stopped, ++totals->stopped_by[a64::NameOf(a64::FormOf(word))];
     return FlowOf(d).empty() ? "" : "a branch that is not seen";
   }
-  const brink_uop& u = insn->uop;
+  const walk::MicroOp& u = insn->uop;
   if (!d.valid) {
     // An undefined word that is followed by its effects is one too many, but ends at the CPU's fault.
     if (u.op == BRINK_A64_CLOBBER) ++totals->invalid_effects;

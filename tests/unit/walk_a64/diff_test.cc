@@ -29,7 +29,7 @@ struct Tally {
 // Walks cases on the host.
 class Walk {
  public:
-  Walk() : walk_(std::make_unique<brink_walk>()), out_(std::make_unique<brink_walk_out>()), uops_(8), pages_(2) {}
+  Walk() : walk_(std::make_unique<brink_walk>()), out_(std::make_unique<brink_walk_out>()), uops_(16), pages_(2) {}
 
   // True when all words were executed.
   bool Run(const A64Case& c, uint32_t slot, std::span<const a64_input> all) {
@@ -98,22 +98,28 @@ class Walk {
     const auto index = static_cast<uint32_t>(line >> 6 & 63);
     brink_walk_block block{};
     block.lifted = (1ull | 1ull << 4 | 1ull << 8) << (start_ & 63);
-    block.line = 64 + index;
-    std::memcpy(&uops_[1], &block, sizeof block);
-    LineBytes(line, reinterpret_cast<uint8_t*>(&uops_[2]));
+    const brink_walk_block_ways ways{.more = 0, .line = 64 + index, .first = 1, .end = 0};
+    std::memcpy(&uops_[2], &ways, sizeof ways);
+    LineBytes(line, reinterpret_cast<uint8_t*>(&uops_[1 + BRINK_WALK_MORE_HEAD]));
     std::memset(pages_[1].line, 0, sizeof pages_[1].line);
     pages_[1].line[index] = 1;
-    constexpr uint32_t kFirst = 1 + BRINK_WALK_FIRST_HEAD;
+    constexpr uint32_t kFirst = 1u << BRINK_LINK_SHIFT | BRINK_WALK_FIRST_HEAD;
+    brink_uop* unit = &uops_[1 + BRINK_WALK_FIRST_HEAD];
     for (int i = 0; i < c.words; ++i) {
-      uops_[kFirst + i] = c.lifted[i].uop;
-      uops_[kFirst + i].line = 1;
-      uops_[kFirst + i].next = kFirst + i + 1;
+      const walk::PackedInsn packed = walk::Pack(c.lifted[i]);
+      brink_uop* uop = unit++;
+      *uop = packed.uop;
+      if (packed.other == 0) continue;
+      uop->len |= BRINK_UOP_MORE;
+      block.more |= 1ull << ((start_ & 63) + 4 * i);
+      const auto next = static_cast<uint32_t>(unit + 1 - &uops_[1]);
+      const brink_uop_more more{.reserved = 0, .other = packed.other, .next = 1u << BRINK_LINK_SHIFT | next};
+      std::memcpy(unit++, &more, sizeof more);
     }
-    brink_uop& end = uops_[kFirst + c.words];
-    end = {};
-    end.op = BRINK_A64_STOP;
-    end.aux = BRINK_STOP_SYSCALL;
-    end.line = 1;
+    std::memcpy(&uops_[1], &block, sizeof block);
+    *unit = {};
+    unit->op = BRINK_A64_STOP;
+    unit->aux = BRINK_STOP_SYSCALL;
     w->reg[BRINK_WREG_IP] = {start_, 0};
     w->pc = kFirst;
   }
@@ -186,7 +192,7 @@ std::string Difference(const A64Case& c, const Walk& walk, const a64_state& afte
 }
 
 std::string Describe(const A64Case& c, const std::string& what) {
-  const brink_uop& u = c.lifted[0].uop;
+  const walk::MicroOp& u = c.lifted[0].uop;
   std::string text = what + "\n" + a64::NameOf(a64::FormOf(c.input.word[0])) + " " + Hex(c.input.word[0]) + " " + Hex(c.input.word[1]) + "\nop " +
                      std::to_string(u.op) + " aux " + std::to_string(u.aux) + " dst " + std::to_string(u.dst) + " src2 " + std::to_string(u.src2) + " src " +
                      std::to_string(u.src) + " base " + std::to_string(u.base) + " index " + std::to_string(u.index) + " scale " + std::to_string(u.scale) + "\n";

@@ -104,7 +104,7 @@ void A64Source::Fill(A64Case* out) {
 
 // Addresses into the window, targets to where only breakpoints are.
 void A64Source::Place(uint32_t slot, A64Case* out) {
-  const brink_uop& u = out->lifted[0].uop;
+  const walk::MicroOp& u = out->lifted[0].uop;
   if (u.op == BRINK_A64_BR || u.op == BRINK_A64_BLR || u.op == BRINK_A64_RET) {
     uint64_t to = A64_CODE + Random() % 0x4000 * 4;
     if (Random() % 4 == 0) to |= Random() << 56;  // the top byte is ignored
