@@ -240,7 +240,9 @@ size_t CodeCache::PlaceBlock(uint32_t slot, uint32_t line, uint32_t first, std::
     if (room.more) {
       BlockAt(*at).more |= uint64_t{1} << offset;
       room.packed.uop.len |= BRINK_UOP_MORE;
-      reinterpret_cast<brink_uop_more&>(uops_[unit + 1]) = {.reserved = 0, .other = room.packed.other, .next = 0};
+      // Who has a second unit for `other` alone is followed by the next instruction of this block.
+      const __u32 next = !room.next && insns[i].falls_through ? LinkTo(*at, unit + 2 - *at) : 0;
+      reinterpret_cast<brink_uop_more&>(uops_[unit + 1]) = {.reserved = 0, .other = room.packed.other, .next = next};
     }
     uops_[unit] = room.packed.uop;
     placed->push_back({.link = LinkTo(*at, unit - *at), .unit = unit, .next_unit = !room.next ? 0 : room.more ? unit + 1 : *at + 1});

@@ -98,7 +98,7 @@ class World {
   static void Resume(brink_walk* w) {
     w->stop = 0;
     w->pc = 0;
-    w->line = 0;
+    w->block = 0;
     w->ret_top = 0;
     w->next_clock = w->steps;
     for (brink_walk_tlb& entry : w->tlb) entry.gen = 0;

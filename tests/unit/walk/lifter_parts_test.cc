@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -123,6 +124,60 @@ TEST(LifterParts, ACacheFilledInPartsHasWhatOneFilledAtOnceHas) {
   }
   EXPECT_GT(instructions, 1000u);
   EXPECT_LE(in_pieces * 10, seen);
+}
+
+// Link of the instruction at an offset, found as the walker finds it (bpf/walk/code.h). 0: not lifted.
+uint32_t Entry(std::span<const brink_uop> uops, const brink_walk_page& page, int64_t offset) {
+  const uint64_t bit = uint64_t{1} << (offset % BRINK_WALK_CODE_LINE);
+  uint32_t head = BRINK_WALK_FIRST_HEAD;
+  for (uint32_t at = page.line[offset / BRINK_WALK_CODE_LINE]; at != 0;) {
+    const auto& block = reinterpret_cast<const brink_walk_block&>(uops[at]);
+    if (block.lifted & bit) {
+      const auto below = [&](uint64_t bits) { return static_cast<uint32_t>(std::popcount(bits & (bit - 1))); };
+      return at << BRINK_LINK_SHIFT | (head + below(block.lifted) + below(block.more));
+    }
+    at = reinterpret_cast<const brink_walk_block_ways&>(uops[at + 1]).more;
+    head = BRINK_WALK_MORE_HEAD;
+  }
+  return 0;
+}
+
+// The way that execution goes from the micro-op of a link when it falls through (bpf/walk/env.h).
+uint32_t WayOn(std::span<const brink_uop> uops, uint32_t link) {
+  const uint32_t block = link >> BRINK_LINK_SHIFT, unit = block + (link & BRINK_LINK_PLACE);
+  if (uops[unit].len & BRINK_UOP_MORE) return reinterpret_cast<const brink_uop_more&>(uops[unit + 1]).next;
+  if (uops[unit].len & BRINK_UOP_LAST) return reinterpret_cast<const brink_walk_block_ways&>(uops[block + 1]).end;
+  return link + 1;
+}
+
+// A way that is left open is exact, but looked up each time: none may be where both ends are lifted.
+TEST(LifterParts, WhatFallsThroughLeadsToTheInstructionBehindIt) {
+  const Lifter lifter;
+  std::vector<brink_uop> uops(1 << 15);
+  std::vector<brink_walk_page> pages(4);
+  size_t ways = 0, second_units = 0;
+  for (const auto& code : RealPages(20)) {
+    std::fill(uops.begin(), uops.end(), brink_uop{});
+    std::fill(pages.begin(), pages.end(), brink_walk_page{});
+    CodeCache cache(uops, pages);
+    const auto slot = cache.AddPage({1, 1}, code);
+    ASSERT_TRUE(slot.ok());
+    auto more = cache.LiftRest(*slot, code);
+    while (more.ok() && *more) more = cache.LiftRest(*slot, code);
+    ASSERT_TRUE(more.ok()) << more.status();
+    Lifter::SweepState state;
+    std::vector<bool> done(BRINK_WALK_PAGE_SIZE, false);
+    for (const Insn& insn : lifter.Sweep(code, done, &state, BRINK_WALK_PAGE_SIZE)) {
+      const uint32_t here = Entry(uops, pages[*slot], insn.offset);
+      const uint32_t behind = insn.end() < BRINK_WALK_PAGE_SIZE ? Entry(uops, pages[*slot], insn.end()) : 0;
+      if (here == 0 || behind == 0 || !insn.falls_through) continue;
+      EXPECT_EQ(WayOn(uops, here), behind) << insn.offset;
+      ++ways;
+      second_units += (uops[(here >> BRINK_LINK_SHIFT) + (here & BRINK_LINK_PLACE)].len & BRINK_UOP_MORE) != 0;
+    }
+  }
+  EXPECT_GT(ways, 1000u);
+  EXPECT_GT(second_units, 100u);
 }
 
 }  // namespace
