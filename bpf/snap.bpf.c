@@ -251,6 +251,28 @@ int snap_signal_made(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/*
+ * Beside them, with branch hardware: what the thread that goes has branched last. args: preempt, the task that goes (the current
+ * one), the one that comes.
+ */
+SEC("?raw_tp/sched_switch")
+int snap_leaves(void *ctx)
+{
+	__u32 tid;
+
+	(void)ctx;
+	SNAP_BEGIN(hit);
+	tid = task->pid;
+	if (!tid || !hit.shot)
+		return 0;
+	hit.shot->reserved = SNAP_LEFT_BORN(task->start_boottime);
+	bpf_map_update_elem(&snap_left, &tid, hit.shot, BPF_ANY);
+	/* Another snapshot on this CPU came in between: what was kept may be of both. */
+	if (*(volatile __u32 *)&hit.shot->seq != hit.shot_seq)
+		bpf_map_delete_elem(&snap_left, &tid);
+	return 0;
+}
+
 /* Runs in the sender. */
 SEC("?raw_tp/signal_generate")
 int snap_signal_sent(struct bpf_raw_tracepoint_args *ctx)

@@ -86,7 +86,6 @@ brink_always_inline void snap_fill(const struct task_struct *task, struct snap_s
 	s->header.version = BRINK_ABI_VERSION;
 	s->time_ns = now ? now : bpf_ktime_get_ns();
 	s->end_ip = 0;
-	s->cgroup_id = bpf_get_current_cgroup_id();
 	s->period = 1;
 	s->tgid = task->tgid;
 	s->tid = task->pid;
@@ -106,7 +105,8 @@ brink_always_inline void snap_fill(const struct task_struct *task, struct snap_s
 	snap->duration_ns = hit->entry ? s->time_ns - hit->entry->time_ns : 0;
 	if (hit->entry)
 		snap->flags |= BRINK_SNAP_HAS_DURATION;
-	snap->container_id = snap_container_id(task);
+	/* Of the hierarchy that tells containers apart, in the file too. */
+	snap->container_id = s->cgroup_id = snap_container_id(task);
 	snap->hit = 0;
 	snap->uid = (__u32)bpf_get_current_uid_gid();
 	snap->snapshot_error = 0;
@@ -187,11 +187,24 @@ brink_always_inline void snap_take_branches(struct snap_slot *slot, const struct
 		slot->sample.nr = nr;
 }
 
+/* How many branches are known of when the thread left the CPU last; `*left` has them. */
+brink_always_inline __u32 snap_left_branches(const struct task_struct *task, struct brink_snapshot_slot **left)
+{
+	__u32 tid = task->pid, nr;
+
+	*left = bpf_map_lookup_elem(&snap_left, &tid);
+	if (!*left || (*left)->reserved != SNAP_LEFT_BORN(task->start_boottime) || (*left)->bytes <= 0)
+		return 0;
+	nr = (__u64)(*left)->bytes / sizeof(struct brink_branch);
+	return nr < BRINK_MAX_HW_BRANCHES ? nr : BRINK_MAX_HW_BRANCHES;
+}
+
 /* Branches, chain, context and history behind the head, and off. */
-brink_always_inline void snap_send(void *ctx, struct snap_slot *slot, const struct snap_hit *hit)
+brink_always_inline void snap_send(void *ctx, const struct task_struct *task, struct snap_slot *slot, const struct snap_hit *hit)
 {
 	struct brink_sample *s = &slot->sample;
-	__u32 at;
+	struct brink_snapshot_slot *left;
+	__u32 at, nr;
 	__u64 bytes;
 
 	slot->at = 0;
@@ -213,6 +226,11 @@ brink_always_inline void snap_send(void *ctx, struct snap_slot *slot, const stru
 	slot->at = at + __builtin_offsetof(struct brink_snap, stack) + slot->snap.stack_words * sizeof(__u64);
 	if (snap_cfg.flags & BRINK_SNAP_CFG_HISTORY)
 		snap_put_history(slot, s->tid);
+	if (snap_cfg.flags & BRINK_SNAP_CFG_LEFT) {
+		nr = snap_left_branches(task, &left);
+		if (nr && left)
+			snap_put(slot, left->entries, nr * sizeof(struct brink_branch));
+	}
 	bytes = sizeof(*s) + slot->at;
 	slot->at = at;
 	snap_put(slot, &slot->snap, __builtin_offsetof(struct brink_snap, stack));
@@ -313,7 +331,7 @@ static __attribute__((noinline)) int snap_capture(void *ctx, const struct snap_h
 		brink_count(BRINK_CNT_EVENTS);
 		snap_count(BRINK_SNAP_CNT_TAKEN);
 		snap_fill_rest(ctx, task, slot, hit, duration);
-		snap_send(ctx, slot, hit);
+		snap_send(ctx, task, slot, hit);
 		if (snap_cfg.flags & BRINK_SNAP_CFG_FOLLOW)
 			follow = snap_hand_over(slot, hit);
 	}

@@ -14,6 +14,8 @@
 
 /* Threads whose signals are under way at once; a snapshot older than a second is another signal's. */
 #define SNAP_MADE_MOST 256
+#define SNAP_LEFT_MOST 1024
+#define SNAP_LEFT_BORN(start_ns) ((__u32)((start_ns) >> 10))
 #define SNAP_MADE_TICK 20	/* 2^20 ns */
 #define SNAP_MADE_AGE 1000	/* ticks */
 #define SNAP_MADE(signal, time_ns) ((__u32)(signal) | (__u32)((time_ns) >> SNAP_MADE_TICK) << 8)
@@ -23,7 +25,7 @@ const volatile struct brink_snap_config snap_cfg = {.nth = 1};
 
 /* Room behind the head: every part at its largest, one after another. */
 #define SNAP_TAIL                                                                                              \
-	(BRINK_MAX_HW_BRANCHES * sizeof(struct brink_branch) + BRINK_MAX_CHAIN * sizeof(__u64) +              \
+	(2 * BRINK_MAX_HW_BRANCHES * sizeof(struct brink_branch) + BRINK_MAX_CHAIN * sizeof(__u64) +              \
 	 sizeof(struct brink_snap) + (BRINK_SNAP_HISTORY + BRINK_SNAP_TASK_HISTORY) * sizeof(struct brink_snap_event))
 #define SNAP_PIECE 2048
 
@@ -80,6 +82,17 @@ struct {
 	__type(key, __u32);
 	__type(value, struct brink_snapshot_slot);
 } snap_made SEC(".maps");
+
+/*
+ * Branch snapshots from where a thread left the CPU last, by tid: what the hardware remembers when it is back is of those who ran
+ * meanwhile. `reserved` is of the thread's start: a number may come back. The least used go first.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SNAP_LEFT_MOST);
+	__type(key, __u32);
+	__type(value, struct brink_snapshot_slot);
+} snap_left SEC(".maps");
 
 /* Keys that --once-per has seen; the least used go first. */
 struct {

@@ -92,6 +92,7 @@ void JobTable::Take(const JobMessage& message) {
 void JobTable::OnArmed(const JobMessage& message, Running* running) {
   running->answered = true;
   ordered_json result = {{"job", message.job}, {"notes", ordered_json::parse(message.json)}};
+  if (running->job->control().paused()) result["notes"].push_back("the agent is above a budget (brink ctl status; --max-cpu counts its start too): nothing is captured until it is below");
   if (!running->job->spec().path.empty()) result["file"] = running->job->spec().path;
   connections_.Answer(running->client, OkLine(running->request, result));
 }

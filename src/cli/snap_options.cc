@@ -101,8 +101,9 @@ SnapOptions::SnapOptions() {
           "Arms one or more triggers in the kernel or in programs and shows each hit: arguments, result with errno name, call\n"
           "chains of kernel and user code, registers, container, and, where the CPU has branch hardware, the branches that led\n"
           "there (user branches for triggers in user code, kernel branches for triggers in the kernel: see --priv). Without\n"
-          "branch hardware --history shows what the thread and the CPU did before, and --source walk what the thread does next: its user\n"
-          "code is executed in the kernel from the event on. Those branches follow the event, they did not lead to it.\n"
+          "branch hardware --history shows what the thread and the CPU did before, and the walker what the thread does next: its user\n"
+          "code is executed in the kernel from the event on. Those branches follow the event, they did not lead to it. At uprobes, usdt\n"
+          "probes and watchpoints of -p or a command that is the default (Linux 6.18), elsewhere it is asked for by --source walk.\n"
           "\n"
           "Triggers: tracepoint:CATEGORY:NAME, raw_tracepoint:NAME, kprobe:FUNC[+OFF], kretprobe:FUNC, fentry:FUNC, fexit:FUNC,\n"
           "uprobe:PATH:SYMBOL[+OFF]|0xADDR|FILE:LINE, uretprobe:PATH:SYMBOL, usdt:PATH[:PROVIDER]:NAME,\n"
@@ -141,7 +142,7 @@ SnapOptions::SnapOptions() {
            {.letter = 0, .name = "pidns", .value = Value::kRequired, .meta = "PID", .group = "Whose", .help = "only the pid namespace of this process", .set = StoreUint(&pidns, 1, INT32_MAX)},
            {.letter = 0, .name = "runtime-root", .value = Value::kRequired, .meta = "DIR", .group = "Whose", .help = "where the files of container runtimes are looked for; default /", .set = StoreString(&runtime_root)},
            {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "What", .help = "--source walk, --trace-between: most branches", .set = StoreUint(&depth, 1, 65535)},
-           {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: lbr, those that led here, of the hardware (auto: where there is one); walk, those that follow; none. Of --trace-between: walk, step (exact, slow) or hop", .set = StoreString(&source)},
+           {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: lbr, those that led here, of the hardware; walk, those that follow; none. auto: lbr, without the hardware walk at user probes of -p or a command. Of --trace-between: walk, step (exact, slow) or hop", .set = StoreString(&source)},
            {.letter = 0, .name = "priv", .value = Value::kRequired, .meta = "u|k|ku", .group = "What", .help = "branches of user code, of the kernel, or both; default: of the code that the trigger stands in", .set = StoreString(&priv)},
            {.letter = 0, .name = "history", .group = "What", .help = "also what the thread and the CPU did before: switches, system calls, interrupts", .set = StoreFlag(&history)},
            {.letter = 0, .name = "no-chain", .group = "What", .help = "no call chains", .set = StoreFlag(&no_chain)},

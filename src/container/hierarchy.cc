@@ -99,6 +99,16 @@ ContainerHierarchy ChooseHierarchy() {
   return ChooseHierarchy(CgroupHierarchies::Read(), texts);
 }
 
+std::vector<ContainerHierarchy> MountedHierarchies() {
+  const CgroupHierarchies mounted = CgroupHierarchies::Read();
+  std::vector<ContainerHierarchy> all;
+  if (!mounted.v2.empty()) all.push_back({.controller = "", .mount = mounted.v2});
+  for (const CgroupHierarchies::V1& v1 : mounted.v1) {
+    if (!v1.controllers.starts_with("name=")) all.push_back({.controller = v1.controllers.substr(0, v1.controllers.find(',')), .mount = v1.mount});
+  }
+  return all;
+}
+
 StatusOr<uint64_t> CgroupIdOf(const ContainerHierarchy& hierarchy, std::string_view path) {
   std::string folder = hierarchy.mount + std::string(path);
   struct stat info;

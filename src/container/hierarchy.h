@@ -38,6 +38,9 @@ ContainerHierarchy ChooseHierarchy(const CgroupHierarchies& mounted, const std::
 // On this host.
 ContainerHierarchy ChooseHierarchy();
 
+// Those that are mounted here and that a BPF program can read.
+std::vector<ContainerHierarchy> MountedHierarchies();
+
 // Folder's kernfs id; NOT_FOUND when there is none.
 StatusOr<uint64_t> CgroupIdOf(const ContainerHierarchy& hierarchy, std::string_view path);
 // Path of the group with this id: by file handle where allowed, else by searching the tree. NOT_FOUND: it is gone.

@@ -1,5 +1,7 @@
 #include "container/resolver.h"
 
+#include <algorithm>
+
 #include "base/fd.h"
 #include "base/strings.h"
 
@@ -126,9 +128,11 @@ StatusOr<std::vector<CgroupFolder>> ContainerResolver::Find(std::string_view wor
     Learn(folder.id, folder.path);
     if (pod ? info.InPod(word) : info.Answers(word)) found.push_back(folder);
     std::string label = pod ? info.Pod() : info.Label();
-    if (!label.empty() && (labels.empty() || labels.back() != label)) labels.push_back(label);
+    if (!label.empty()) labels.push_back(label);
   }
   if (!found.empty()) return found;
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
   std::string near;
   for (const std::string& name : NearestNames(word, labels)) near += (near.empty() ? "; nearest: " : ", ") + EscapeForTerminal(name);
   return NotFound(std::string(pod ? "no pod '" : "no container '") + EscapeForTerminal(word) + "' among " + std::to_string(labels.size()) +

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/stop.h"
+#include "snap/foreign.h"
 #include "snapshot/capture_path.h"
 
 namespace brink::snap {
@@ -38,6 +39,11 @@ std::optional<SnapView> ViewSnap(const SampleView& sample) {
   };
   take(view.context.history, &view.cpu_history);
   take(view.context.task_history, &view.task_history);
+  view.left.resize(std::min<size_t>(left / sizeof(BranchEntry), BRINK_MAX_HW_BRANCHES));
+  if (!view.left.empty()) std::memcpy(view.left.data(), at, view.left.size() * sizeof(BranchEntry));
+  // An empty entry is the end, and above 33 bits the driver's own stand.
+  view.left.erase(std::find_if(view.left.begin(), view.left.end(), [](const BranchEntry& entry) { return !entry.from && !entry.to; }), view.left.end());
+  for (BranchEntry& entry : view.left) entry.info &= BranchEntry::kInfoMask;
   return view;
 }
 
@@ -51,6 +57,15 @@ void CaptureNamer::Observe(const PerfRecordView& view) {
   names_.Observe(view, [&](const perfdata::Cgroup& cgroup) {
     if (source_.hierarchy().v2()) containers_.Learn(cgroup.id, cgroup.path);
   });
+}
+
+void CaptureNamer::LearnGroups() {
+  for (const auto& [id, path] : source_.TakeNewGroups()) containers_.Learn(id, path);
+}
+
+std::string CaptureNamer::GroupPath(uint64_t id) {
+  LearnGroups();
+  return containers_.ById(id).path;
 }
 
 namespace {
@@ -75,10 +90,10 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
     // The register's upper half means nothing for an int: the value was read with its own size.
     if (capture.trigger->values[i].name == "ret" && view.context.known >> i & 1) capture.context.ret = static_cast<int64_t>(view.context.value[i]);
   }
-  for (const auto& [id, path] : source_.TakeNewGroups()) containers_.Learn(id, path);
+  LearnGroups();
   capture.container = containers_.ById(view.context.container_id);
   capture.place = names_.NameOf(pid, sample.head->ip, lines, false);
-  NameBranches(sample, lines, &capture.branches);
+  NameOwnBranches(sample, view, lines, &capture);
   capture.no_branches = view.context.snapshot_error ? "snapshot: " + std::string(strerror(-view.context.snapshot_error)) : source_.no_branches();
   std::vector<NamedAddress>* chain = nullptr;
   bool leaf = true;
@@ -100,12 +115,21 @@ Capture CaptureNamer::Name(const SampleView& sample, const SnapView& view, bool 
   return capture;
 }
 
-void CaptureNamer::NameBranches(const SampleView& sample, bool lines, std::vector<NamedBranch>* branches) {
-  const int32_t pid = static_cast<int32_t>(sample.head->tgid);
-  for (const BranchEntry& entry : sample.branches) {
+void CaptureNamer::NameBranches(int32_t pid, std::span<const BranchEntry> entries, bool lines, std::vector<NamedBranch>* branches) {
+  for (const BranchEntry& entry : entries) {
     branches->push_back({.from = names_.NameOf(pid, entry.from, lines, false), .to = names_.NameOf(pid, entry.to, lines, false), .kind = entry.kind(),
                          .prediction = entry.prediction(), .cycles = entry.cycles()});
   }
+}
+
+void CaptureNamer::NameOwnBranches(const SampleView& sample, const SnapView& view, bool lines, Capture* capture) {
+  const int32_t pid = static_cast<int32_t>(sample.head->tgid);
+  // Of a process whose mappings nobody has told every address would be another's.
+  if (!names_.Knows(pid)) return NameBranches(pid, sample.branches, lines, &capture->branches);
+  const OwnBranches own = TellOwnBranches(sample.branches, view.left, [&](uint64_t address) { return names_.MappingAt(pid, address) != nullptr; });
+  NameBranches(pid, own.entries, lines, &capture->branches);
+  for (size_t i = 0; i < own.entries.size(); ++i) capture->branches[i].foreign = own.foreign[i];
+  capture->left_at = own.left_at;
 }
 
 bool IsFollowUp(const brink_sample& head) { return head.direction == BRINK_DIR_FUTURE; }
@@ -118,7 +142,7 @@ void CaptureNamer::AddFollowUp(const SampleView* follow, bool lines, Capture* ca
   capture->future = true;
   capture->no_branches.clear();
   if (follow) {
-    NameBranches(*follow, lines, &capture->branches);
+    NameBranches(static_cast<int32_t>(follow->head->tgid), follow->branches, lines, &capture->branches);
     capture->stop = std::string(StopReasonName(follow->head->stop));
   }
   if (capture->branches.empty()) capture->no_branches = follow ? "what follows was not walked: " + capture->stop : source_.WhyNoFollowUp(capture->head.event);

@@ -20,6 +20,7 @@ namespace brink::snap {
 struct SnapView {
   brink_snap context;
   std::vector<brink_snap_event> cpu_history, task_history;  // oldest first
+  std::vector<BranchEntry> left;                            // from when the thread left the CPU last, newest first
 };
 std::optional<SnapView> ViewSnap(const SampleView& sample);
 
@@ -28,6 +29,7 @@ struct NamedBranch {
   Kind kind = Kind::kUnknown;
   Prediction prediction = Prediction::kUnknown;
   uint32_t cycles = 0;  // 0 unknown
+  bool foreign = false; // another process's: it ran on this CPU meanwhile (snap/foreign.h)
 };
 
 struct Capture {
@@ -38,6 +40,7 @@ struct Capture {
   ContainerInfo container;
   NamedAddress place;
   std::vector<NamedBranch> branches;   // newest first
+  std::optional<size_t> left_at;       // from this branch on they were taken when the thread left the CPU last
   bool future = false;                 // they follow the event (walked); else they led to it
   std::string stop;                    // of the future: why it ends there
   std::vector<NamedAddress> kernel_chain, user_chain;  // leaf first
@@ -55,11 +58,15 @@ class CaptureNamer {
   CaptureNamer(SnapSource& source, std::string runtime_root);
   void Observe(const PerfRecordView& record);
   Capture Name(const SampleView& sample, const SnapView& view, bool lines);
+  // Where the group is in its hierarchy; "" unknown.
+  std::string GroupPath(uint64_t id);
   // What follows, from the sample that the walker sent for this capture; nullptr: it sent none.
   void AddFollowUp(const SampleView* follow, bool lines, Capture* capture);
 
  private:
-  void NameBranches(const SampleView& sample, bool lines, std::vector<NamedBranch>* branches);
+  void NameBranches(int32_t pid, std::span<const BranchEntry> entries, bool lines, std::vector<NamedBranch>* branches);
+  void NameOwnBranches(const SampleView& sample, const SnapView& view, bool lines, Capture* capture);
+  void LearnGroups();
   void CutBrokenChain(int32_t pid, std::vector<NamedAddress>* chain) const;
   void AddCaller(int32_t pid, const Capture& capture, bool lines, std::vector<NamedAddress>* chain);
   void AddGuesses(int32_t pid, const brink_snap& context, bool lines, std::vector<NamedAddress>* chain);

@@ -51,22 +51,39 @@ class DebugFile {
     }
   }
 
-  // fn(function) for each function with this name.
+  // fn(function) for each function with this name; where there is none, for those whose code begins at `entry` (0: no such
+  // wish): the name may be another of theirs.
   template <typename Fn>
-  void ForEachFunction(std::string_view name, Fn fn) const {
+  void ForEachFunction(std::string_view name, uint64_t entry, Fn fn) const {
+    bool any = false;
+    ForEachSubprogram([&](Dwarf_Die* die) {
+      const char* own = dwarf_diename(die);
+      // A declaration of another unit names no parameters.
+      if (!own || name != own || dwarf_hasattr(die, DW_AT_declaration)) return true;
+      any = true;
+      return fn(die);
+    });
+    if (any || !entry) return;
+    ForEachSubprogram([&](Dwarf_Die* die) {
+      Dwarf_Addr begin;
+      return dwarf_entrypc(die, &begin) != 0 || begin != entry || fn(die);
+    });
+  }
+
+ private:
+  template <typename Fn>
+  void ForEachSubprogram(Fn fn) const {
     ForEachUnit([&](Dwarf_Die* unit) {
       Dwarf_Die child;
       if (dwarf_child(unit, &child) != 0) return true;
       do {
         if (dwarf_tag(&child) != DW_TAG_subprogram) continue;
-        const char* own = dwarf_diename(&child);
-        if (own && name == own && !fn(&child)) return false;
+        if (!fn(&child)) return false;
       } while (dwarf_siblingof(&child, &child) == 0);
       return true;
     });
   }
 
- private:
   Dwfl* dwfl_ = nullptr;
   Dwarf* dwarf_ = nullptr;
   Dwarf_Addr bias_ = 0;
@@ -165,7 +182,7 @@ StatusOr<std::vector<uint64_t>> AddressesOfLine(const std::string& path, const s
 bool IsInlinedEverywhere(const std::string& path, std::string_view function) {
   DebugFile debug(path);
   bool inlined = false, own_code = false;
-  debug.ForEachFunction(function, [&](Dwarf_Die* die) {
+  debug.ForEachFunction(function, 0, [&](Dwarf_Die* die) {
     Dwarf_Addr address;
     own_code = own_code || dwarf_entrypc(die, &address) == 0;
     inlined = inlined || dwarf_func_inline(die) != 0;
@@ -174,10 +191,10 @@ bool IsInlinedEverywhere(const std::string& path, std::string_view function) {
   return inlined && !own_code;
 }
 
-std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function) {
+std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function, uint64_t entry) {
   DebugFile debug(path);
   std::optional<UserParam> result;
-  debug.ForEachFunction(function, [&](Dwarf_Die* die) {
+  debug.ForEachFunction(function, entry, [&](Dwarf_Die* die) {
     UserParam value;
     if (DescribeParam(die, &value)) result = value;
     return !result;
@@ -185,10 +202,10 @@ std::optional<UserParam> FunctionResult(const std::string& path, const std::stri
   return result;
 }
 
-std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function) {
+std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function, uint64_t entry) {
   DebugFile debug(path);
   std::vector<UserParam> params;
-  debug.ForEachFunction(function, [&](Dwarf_Die* die) {
+  debug.ForEachFunction(function, entry, [&](Dwarf_Die* die) {
     Dwarf_Die child;
     if (dwarf_child(die, &child) != 0) return true;
     int reg = 0;

@@ -23,7 +23,6 @@ namespace {
 constexpr uint8_t kBreakpoint = 0xcc;
 // A probe on this nop becomes a call of the kernel's once it has been hit (Linux 6.18).
 constexpr uint8_t kNop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00}, kCall = 0xe8;
-constexpr int kTraceUprobeMulti = 48;
 // Rare events, each asked for: more of a CPU than a profile may take.
 constexpr uint32_t kSharePermille = 50, kWaitPermille = 50;
 

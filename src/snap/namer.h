@@ -38,6 +38,8 @@ class AddressNamer {
   NamedAddress NameOf(int32_t pid, uint64_t address, bool lines, bool call_site);
   // Nullptr where nothing is mapped.
   const symbol::Mapping* MappingAt(int32_t pid, uint64_t address) const { return spaces_.Find(pid, address); }
+  // Whether any of the process's mappings was told.
+  bool Knows(int32_t pid) const { return spaces_.KnowsProcess(pid); }
   // Whether the bytes before a return address are a call: E8 of five bytes, or FF /2 of two to seven.
   bool FollowsCall(int32_t pid, uint64_t address);
 

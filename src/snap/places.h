@@ -40,7 +40,8 @@ StatusOr<UserProgram> FindProgram(const std::string& path, pid_t pid);
 StatusOr<std::vector<Place>> FindPlaces(const Trigger& trigger, const std::string& path);
 
 // Names of a function's parameters, in order, from DWARF; the ones that travel in integer registers only have a
-// register. Empty where there is no debug information.
+// register. Empty where there is no debug information. `entry`: the function's link-time address, for a name that DWARF does not know
+// (an alias); 0 unknown.
 struct UserParam {
   std::string name;
   int reg = -1;             // number of the argument register, -1: not in one
@@ -48,8 +49,8 @@ struct UserParam {
   bool is_signed = false;
   bool is_string = false;
 };
-std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function);
+std::vector<UserParam> FunctionParams(const std::string& path, const std::string& function, uint64_t entry);
 // Size and sign of what it returns; nothing where that is not known or no scalar.
-std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function);
+std::optional<UserParam> FunctionResult(const std::string& path, const std::string& function, uint64_t entry);
 
 }  // namespace brink::snap

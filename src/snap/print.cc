@@ -1,6 +1,8 @@
 #include "snap/print.h"
 
+#include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include <absl/strings/str_format.h>
 #include <nlohmann/json.hpp>
@@ -126,17 +128,32 @@ void AppendChain(const Capture& capture, const Painter& paint, std::string* out)
   for (const NamedAddress& at : capture.user_chain) *out += "    u " + WithObject(at, paint) + "\n";
 }
 
+// Not this process's: counted, not named.
+void AppendForeign(size_t count, size_t last, const Painter& paint, std::string* out) {
+  *out += paint.Dim(absl::StrFormat("      #%d..%d of another process that ran on this CPU meanwhile: they come from addresses that this one has not mapped", last + 1 - count, last)) + "\n";
+}
+
 void AppendBranches(const Capture& capture, const PrintOptions& options, const Painter& paint, std::string* out) {
   if (capture.branches.empty()) {
     if (!capture.no_branches.empty()) *out += paint.Dim("  no branches: " + EscapeForTerminal(capture.no_branches)) + "\n";
     return;
   }
   *out += capture.future ? "  branches that follow, not those that led here (walk: user code, in the order of execution)\n" : "  branches that led here (newest first)\n";
+  const size_t shown = std::min<size_t>(capture.branches.size(), options.most_branches);
   std::string function;
-  for (size_t i = 0; i < capture.branches.size() && i < options.most_branches; ++i) {
+  bool heading = true;
+  size_t foreign = 0;
+  for (size_t i = 0; i < shown; ++i) {
     const NamedBranch& branch = capture.branches[capture.future ? capture.branches.size() - 1 - i : i];
+    if (capture.left_at == i) *out += paint.Dim("      (the thread left the CPU here and others ran: what is older was taken then)") + "\n";
+    if (branch.foreign) {
+      ++foreign;
+      heading = true;
+      if (i + 1 == shown || !capture.branches[i + 1].foreign) AppendForeign(std::exchange(foreign, 0), i, paint, out);
+      continue;
+    }
     // A heading for each function that the branches run through.
-    if (branch.from.symbol != function || i == 0) {
+    if (std::exchange(heading, false) || branch.from.symbol != function) {
       function = branch.from.symbol;
       *out += "    " + paint.Bold(function.empty() ? "?" : EscapeForTerminal(function)) + (branch.from.kernel ? "" : paint.Dim(" (" + EscapeForTerminal(branch.from.object) + ")")) + "\n";
     }
@@ -263,10 +280,12 @@ std::string CaptureJson(const Capture& capture, const PrintOptions& options) {
     ordered_json mispredicted = branch.prediction == Prediction::kUnknown ? ordered_json(nullptr) : ordered_json(branch.prediction == Prediction::kMispredicted);
     branches.push_back({{"from", AddressJson(branch.from)}, {"to", AddressJson(branch.to)}, {"kind", KindName(branch.kind)}, {"mispredicted", mispredicted},
                         {"cycles", branch.cycles ? ordered_json(branch.cycles) : ordered_json(nullptr)}});
+    if (branch.foreign) branches.back()["foreign"] = "unmapped";
   }
   json["direction"] = capture.future ? "future" : "past";
   if (!capture.stop.empty()) json["stop"] = capture.stop;
   json["branches"] = branches;
+  json["left_cpu_at"] = capture.left_at ? ordered_json(*capture.left_at) : ordered_json(nullptr);
   json["no_branches"] = branches.empty() ? TextOrNull(capture.no_branches) : ordered_json(nullptr);
   if (context.flags & BRINK_SNAP_HAS_REGS) {
     ordered_json regs = ordered_json::object();

@@ -7,15 +7,23 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
 #include "base/signals.h"
 #include "base/strings.h"
 #include "session/file_consumer.h"
+#include "snap/group_records.h"
 
 namespace brink::snap {
 namespace {
 
 constexpr uint64_t kTickNs = 250'000'000;
+
+bool IsCgroupRecord(const PerfRecordView& view) {
+  perf_event_header header = {};
+  if (view.record.size() >= sizeof(header)) std::memcpy(&header, view.record.data(), sizeof(header));
+  return header.type == PERF_RECORD_CGROUP;
+}
 
 // Names captures, prints them and hands them on to the file. Writer thread.
 class SnapConsumer : public Consumer {
@@ -33,7 +41,7 @@ class SnapConsumer : public Consumer {
       head.nr = static_cast<uint16_t>(trimmed.branches.size());
       SampleView written = trimmed;
       written.head = &head;
-      RETURN_IF_ERROR(file_->OnSample(written));
+      RETURN_IF_ERROR(WriteSample(written));
     }
     if (request_.print) {
       const auto* begin = reinterpret_cast<const std::byte*>(sample.head);
@@ -45,6 +53,8 @@ class SnapConsumer : public Consumer {
   }
   Status OnPerfRecord(const PerfRecordView& record) override {
     if (request_.print) Wait(record.id.time_ns, false, {record.record.begin(), record.record.end()});
+    // Ids of another hierarchy than that of the samples.
+    if (IsCgroupRecord(record) && !source_.hierarchy().v2()) return OkStatus();
     return file_ ? file_->OnPerfRecord(record) : OkStatus();
   }
   Status OnRound(uint64_t time_ns) override {
@@ -95,7 +105,15 @@ class SnapConsumer : public Consumer {
       head.walk_ns = follow->head->walk_ns;
     }
     written.head = &head;
-    return file_->OnSample(written);
+    return WriteSample(written);
+  }
+
+  // After the name of its group, where no record of the kernel has it.
+  Status WriteSample(const SampleView& sample) {
+    const brink_sample& head = *sample.head;
+    const auto record = source_.hierarchy().v2() ? std::vector<std::byte>{} : groups_.AtFirstSight(head.cgroup_id, namer_.GroupPath(head.cgroup_id));
+    if (!record.empty()) RETURN_IF_ERROR(file_->OnPerfRecord({.record = record, .id = {.pid = head.tgid, .tid = head.tid, .time_ns = head.time_ns, .cpu = head.cpu}}));
+    return file_->OnSample(sample);
   }
 
   static constexpr size_t kMostWaiting = 64u << 20;
@@ -153,6 +171,7 @@ class SnapConsumer : public Consumer {
   const RunRequest& request_;
   CaptureNamer namer_;
   FileConsumer* file_;
+  GroupRecords groups_;
   int wake_fd_;
   std::vector<Waiting> waiting_;
   size_t waiting_bytes_ = 0;
@@ -270,6 +289,7 @@ StatusOr<RunResult> Run(RunRequest request) {
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return ErrnoError(errno, "eventfd");
   if (request.target.pids.size() == 1 && request.target.command.empty()) request.snap.pid = request.target.pids[0];
+  request.snap.everybody = request.target.all_cpus && !request.snap.groups.wants();
   ASSIGN_OR_RETURN(std::unique_ptr<SnapSource> made, SnapSource::Create(request.snap));
   SnapSource& source = *made;
   if (request.admit) RETURN_IF_ERROR(request.admit(source));

@@ -237,6 +237,40 @@ Status SnapSource::ConfigureKey(ValueTable* values, brink_snap_config* config) {
   return OkStatus();
 }
 
+// Groups that are given by their folders lie where they lie; names are looked for where containers are told apart.
+Status SnapSource::ChooseHierarchyOfGroups() {
+  hierarchy_ = ChooseHierarchy();
+  const GroupRequest& groups = request_.groups;
+  std::optional<ContainerHierarchy> given;
+  const std::vector<ContainerHierarchy> all = MountedHierarchies();
+  for (const std::vector<std::string>* paths : {&groups.cgroups, &groups.not_cgroups}) {
+    for (const std::string& path : *paths) {
+      const auto it = std::find_if(all.begin(), all.end(), [&](const ContainerHierarchy& one) { return path == one.mount || path.starts_with(one.mount + "/"); });
+      if (it == all.end()) continue;
+      if (given && given->mount != it->mount) return InvalidArgument("--cgroup: " + EscapeForTerminal(path) + " is of hierarchy " + it->Name() + ", another of " + given->Name() + ": a run tests one hierarchy");
+      given = *it;
+    }
+  }
+  if (!given || given->mount == hierarchy_.mount) return OkStatus();
+  if (!groups.containers.empty() || !groups.pods.empty() || !groups.not_containers.empty() || !groups.not_pods.empty()) {
+    return InvalidArgument("--cgroup is of hierarchy " + given->Name() + ", and containers are told apart by " + hierarchy_.Name() + " here: give one of them");
+  }
+  hierarchy_ = *given;
+  return OkStatus();
+}
+
+// Samples of one container need not interrupt the others.
+void SnapSource::ChooseEventsByGroup() {
+  if (!request_.groups.wants()) return;
+  auto sampled = [](const TriggerPlan& plan) { return plan.trigger.kind == TriggerKind::kSample || plan.trigger.kind == TriggerKind::kPerf; };
+  if (std::none_of(plans_.begin(), plans_.end(), sampled)) return;
+  if (!CanHoldEventsByGroup(hierarchy_)) {
+    notes_.push_back("samples interrupt everybody, those of others are dropped: perf events cannot be limited to groups of hierarchy " + hierarchy_.Name());
+    return;
+  }
+  for (TriggerPlan& plan : plans_) plan.by_group = sampled(plan);
+}
+
 Status SnapSource::ConfigureGroups(brink_snap_config* config) {
   const GroupRequest& groups = request_.groups;
   if (!hierarchy_.v2()) {

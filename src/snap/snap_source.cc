@@ -48,10 +48,11 @@ StatusOr<std::unique_ptr<SnapSource>> SnapSource::Create(SnapRequest request) {
     if (std::find(words->begin(), words->end(), "") != words->end()) return InvalidArgument("--container and --pod need a name");
   }
   if (const std::string& root = source->request_.runtime_root; !root.empty() && !std::filesystem::is_directory(root)) return NotFound("--runtime-root: no folder " + EscapeForTerminal(root));
-  source->hierarchy_ = ChooseHierarchy();
+  RETURN_IF_ERROR(source->ChooseHierarchyOfGroups());
   source->resolver_ = std::make_unique<ContainerResolver>(ResolverOptions{.runtime_root = source->request_.runtime_root, .hierarchy = source->hierarchy_});
   for (const std::string& text : source->request_.triggers) RETURN_IF_ERROR(source->AddTrigger(text));
   RETURN_IF_ERROR(source->ChooseBranches());
+  source->ChooseEventsByGroup();
   return source;
 }
 
@@ -83,11 +84,17 @@ Status SnapSource::ChooseBranches() {
   auto held = HeldEvents::Open(HeldFlags(side));
   if (!held.ok()) {
     if (request_.branches == SnapRequest::Branches::kLbr) return held.status();
-    no_branches_ = Message(held.status()) + "; --source walk shows what follows";
+    no_branches_ = Message(held.status());
+    FollowByDefault();
     return OkStatus();
   }
   branch_flags_ = held->flags();
-  for (TriggerPlan& plan : plans_) plan.config.flags |= BRINK_SNAP_CFG_SNAPSHOT;
+  for (TriggerPlan& plan : plans_) {
+    plan.config.flags |= BRINK_SNAP_CFG_SNAPSHOT;
+    // Every switch of a thread that is meant costs a snapshot.
+    const bool user = !(branch_flags_ & PERF_SAMPLE_BRANCH_KERNEL);
+    if (user && plan.trigger.kind == TriggerKind::kSignal && !request_.everybody) plan.config.flags |= BRINK_SNAP_CFG_LEFT;
+  }
   return OkStatus();
 }
 
@@ -102,12 +109,48 @@ Status SnapSource::ChooseFollower() {
   }
   if (!some) return InvalidArgument("--source walk: " + EscapeForTerminal(none));
   if (!none.empty()) notes_.push_back("--source walk: " + none);
+  return MakeFollowerOfPlans();
+}
+
+Status SnapSource::MakeFollowerOfPlans() {
   auto configure = [this](bpf_object* object) -> Status {
     RETURN_IF_ERROR(maps_.Reuse(object));
     return ConfigureFollower(object, objects_);
   };
   ASSIGN_OR_RETURN(follower_, MakeFollower(request_.depth, plans_, configure));
   return OkStatus();
+}
+
+bool SnapSource::KernelCanFollow() {
+  auto types = Types();
+  return types.ok() && ((*types)->Function("bpf_task_work_schedule_resume").ok() || (*types)->Function("bpf_task_work_schedule_resume_impl").ok());
+}
+
+// Where no hardware says what led to a hit, the walker says what follows: at places of user code in processes that were named.
+// Elsewhere a walk costs several times what the hit does, or every process of the machine would wait for its first one.
+void SnapSource::FollowByDefault() {
+  auto fits = [](const TriggerPlan& plan) {
+    const TriggerKind kind = plan.trigger.kind;
+    return kind == TriggerKind::kUprobe || kind == TriggerKind::kUretprobe || kind == TriggerKind::kUsdt || kind == TriggerKind::kWatch;
+  };
+  if (request_.everybody || request_.groups.wants() || std::none_of(plans_.begin(), plans_.end(), fits)) {
+    no_branches_ += "; --source walk shows what follows";
+    return;
+  }
+  if (!KernelCanFollow()) {
+    no_branches_ += "; what follows can be walked from Linux 6.18 on";
+    return;
+  }
+  for (TriggerPlan& plan : plans_) {
+    if (fits(plan)) plan.config.flags |= BRINK_SNAP_CFG_FOLLOW;
+  }
+  Status made = MakeFollowerOfPlans();
+  if (made.ok()) {
+    notes_.push_back("no branch hardware: the branches are those that follow a hit, walked (--source none leaves them out)");
+    return;
+  }
+  for (TriggerPlan& plan : plans_) plan.config.flags &= ~static_cast<uint32_t>(BRINK_SNAP_CFG_FOLLOW);
+  no_branches_ += "; what follows is not walked: " + Message(made);
 }
 
 SourceTraits SnapSource::traits() const {
@@ -203,9 +246,14 @@ Status SnapSource::Load(SourceContext& context) {
 
 Status SnapSource::LoadFollower(SourceContext& context) {
   Status loaded = follower_->Load(context);
-  auto types = Types();
-  const bool knows = types.ok() && ((*types)->Function("bpf_task_work_schedule_resume").ok() || (*types)->Function("bpf_task_work_schedule_resume_impl").ok());
-  if (!loaded.ok() && !knows) return Unimplemented("--source walk needs task work for BPF programs (Linux 6.18)");
+  if (!loaded.ok() && request_.branches != SnapRequest::Branches::kWalk) {
+    // Nobody asked for it.
+    follower_.reset();
+    no_branches_ += "; what follows is not walked: " + Message(loaded);
+    notes_.push_back(no_branches_);
+    return OkStatus();
+  }
+  if (!loaded.ok() && !KernelCanFollow()) return Unimplemented("--source walk needs task work for BPF programs (Linux 6.18)");
   if (!loaded.ok()) return Annotate(loaded, "--source walk");
   for (auto& object : objects_) RETURN_IF_ERROR(object->Follow(follower_->object()));
   return OkStatus();
@@ -214,8 +262,10 @@ Status SnapSource::LoadFollower(SourceContext& context) {
 // Groups as they are now. Names that answer to nothing yet are looked for again each second: a container may come later.
 Status SnapSource::FillGroups(int fd) {
   const GroupRequest& request = request_.groups;
+  wanted_groups_.clear();
   auto put = [&](const std::vector<CgroupFolder>& folders, uint32_t what) -> Status {
     for (const CgroupFolder& folder : folders) {
+      if (what == BRINK_SNAP_GROUP_WANTED) wanted_groups_.push_back(folder);
       if (bpf_map_update_elem(fd, &folder.id, &what, BPF_ANY) != 0) return ErrnoError(errno, "fill the cgroup filter");
     }
     return OkStatus();
@@ -249,6 +299,11 @@ Status SnapSource::FillGroups(int fd) {
   return by_path(request.not_cgroups, BRINK_SNAP_GROUP_EXCLUDED);
 }
 
+Status SnapSource::SetEventGroups() {
+  for (auto& object : objects_) RETURN_IF_ERROR(object->SetGroups(hierarchy_, wanted_groups_));
+  return OkStatus();
+}
+
 Status SnapSource::Start(SourceContext& context) {
   if (follower_) RETURN_IF_ERROR(follower_->Start(context));
   RETURN_IF_ERROR(side_->Attach());
@@ -256,8 +311,13 @@ Status SnapSource::Start(SourceContext& context) {
     Status attached = objects_[i]->Attach();
     if (!attached.ok()) return fallbacks_[i].empty() ? attached : Annotate(attached, fallbacks_[i]);
   }
+  RETURN_IF_ERROR(SetEventGroups());
   for (auto& object : objects_) {
     if (!object->how().empty()) notes_.push_back(object->how());
+  }
+  {
+    MutexLock lock(tick_mutex_);
+    ticking_ = true;
   }
   if (!branch_flags_) return OkStatus();
   // Trampolines and programs exist only now.
@@ -294,7 +354,7 @@ void SnapSource::OnRecord(std::span<const std::byte> record) {
   std::memcpy(&group, record.data(), record.size());
   if (group.header.type != BRINK_REC_SNAP_GROUP) return;
   // A name that is waited for may be this one: looked for at the next tick.
-  next_group_look_ns_ = std::min<uint64_t>(next_group_look_ns_, 1);
+  if (next_group_look_ns_ > 1) next_group_look_ns_ = 1;
   MutexLock lock(new_groups_mutex_);
   // Nobody takes them where nothing is printed.
   if (new_groups_.size() < ContainerResolver::kMaxCached) new_groups_.emplace_back(group.id, std::string(group.path, strnlen(group.path, sizeof(group.path))));
@@ -306,11 +366,13 @@ std::vector<std::pair<uint64_t, std::string>> SnapSource::TakeNewGroups() {
 }
 
 void SnapSource::OnTick(uint64_t now_ns) {
-  if (now_ns < next_group_look_ns_) return;
+  MutexLock lock(tick_mutex_);
+  if (!ticking_ || now_ns < next_group_look_ns_) return;
   next_group_look_ns_ = now_ns + kGroupLookNs;
   if (held_) (void)held_->Refresh();
   if (!request_.groups.containers.empty() || !request_.groups.pods.empty() || !request_.groups.not_containers.empty() || !request_.groups.not_pods.empty()) {
-    (void)FillGroups(maps_.groups_fd());
+    // Groups come and go: what fails now is tried again.
+    if (FillGroups(maps_.groups_fd()).ok()) (void)SetEventGroups();
   }
 }
 
@@ -321,11 +383,18 @@ void SnapSource::WaitForWalks() {
 }
 
 std::string SnapSource::WhyNoFollowUp(uint32_t trigger) const {
-  std::string why = WhyNotFollowed(shown_[std::min<size_t>(trigger, shown_.size() - 1)].trigger);
+  const size_t index = std::min<size_t>(trigger, shown_.size() - 1);
+  std::string why = WhyNotFollowed(shown_[index].trigger);
+  if (why.empty() && !(plans_[index].config.flags & BRINK_SNAP_CFG_FOLLOW)) return no_branches_ + "; --source walk shows what follows";
   return why.empty() ? "no walk came back: the thread slept for more than 20 ms or ended, is one of the kernel, or too many are followed at once" : why;
 }
 
 void SnapSource::Stop() {
+  {
+    // The tick that is under way ends first; the drain goes on, walks come in by it.
+    MutexLock lock(tick_mutex_);
+    ticking_ = false;
+  }
   for (auto& object : objects_) object->Detach();
   if (follower_) {
     WaitForWalks();

@@ -1,6 +1,7 @@
 // The triggers of one run as a source of branch stacks: what a session records (docs/snap.md).
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "container/resolver.h"
 #include "session/source.h"
 #include "source/walk_source.h"
+#include "snap/side_object.h"
 #include "snap/trigger_object.h"
 #include "snap/values.h"
 #include "snapshot/calibrate.h"
@@ -41,6 +43,7 @@ struct SnapRequest {
   std::string errno_path;               // system call whose errors are to be explained; "" none
   GroupRequest groups;
   std::string runtime_root;
+  bool everybody = false;               // the target is the whole machine, and no group is asked for
   pid_t pid = -1;                       // the only process asked for, where there is one: its files, its probes
 };
 
@@ -100,8 +103,14 @@ class SnapSource : public StackSource {
   Status ConfigureKey(ValueTable* values, brink_snap_config* config);
   Status ChooseBranches();
   Status ChooseFollower();
+  Status MakeFollowerOfPlans();
+  void FollowByDefault();
+  bool KernelCanFollow();
   Status ConfigureGroups(brink_snap_config* config);
+  Status ChooseHierarchyOfGroups();
+  void ChooseEventsByGroup();
   Status FillGroups(int fd);
+  Status SetEventGroups();
   Status LoadTrigger(size_t index, SourceContext& context);
   Status LoadFollower(SourceContext& context);
   void WaitForWalks();
@@ -117,8 +126,10 @@ class SnapSource : public StackSource {
   ContainerHierarchy hierarchy_;
   uint32_t subsys_ = 0;
   std::unique_ptr<ContainerResolver> resolver_;
-  std::vector<std::pair<uint64_t, uint32_t>> groups_;
-  uint64_t next_group_look_ns_ = 0;
+  std::vector<CgroupFolder> wanted_groups_;  // as FillGroups has found them
+  std::atomic<uint64_t> next_group_look_ns_ = 0;
+  Mutex tick_mutex_;  // a tick is not in the middle of Start or Stop
+  bool ticking_ ABSL_GUARDED_BY(tick_mutex_) = false;
   Mutex new_groups_mutex_;
   std::vector<std::pair<uint64_t, std::string>> new_groups_ ABSL_GUARDED_BY(new_groups_mutex_);
   std::unique_ptr<WalkSource> follower_;

@@ -2,18 +2,13 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <linux/hw_breakpoint.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
-#include "base/strings.h"
 #include "base/thread.h"
 #include "brink/abi/session.h"
 #include "brink/abi/snapshot.h"
@@ -22,73 +17,10 @@
 #include "session/core.h"
 #include "session/sampling.h"
 #include "snap.skel.h"
+#include "snap/kernel_probe_error.h"
 #include "snapshot/kernel_code.h"
-#include "symbol/kallsyms.h"
 
 namespace brink::snap {
-namespace {
-
-// BPF_LINK_CREATE for uprobe_multi by hand: libbpf 1.1 and its headers do not know it. The kernel's layout.
-struct CreateUprobeMulti {
-  uint32_t prog_fd, target_fd, attach_type, flags;
-  uint64_t path, offsets, ref_ctr_offsets, cookies;
-  uint32_t cnt, multi_flags, pid, pad;
-};
-static_assert(sizeof(CreateUprobeMulti) == 64 && offsetof(CreateUprobeMulti, cnt) == 48);
-constexpr int kTraceUprobeMulti = 48;
-constexpr uint32_t kUprobeMultiReturn = 1;
-// The kernel's ENOTSUPP, which no header of user space has.
-constexpr int kErrorNotSupported = 524;
-
-constexpr const char* kSharedMaps[] = {"snap_groups", "snap_cpu_events", "snap_task_events", "snap_next"};
-
-std::string NearestKernelFunctions(const std::string& name) {
-  auto text = ReadFile("/proc/kallsyms");
-  auto symbols = text.ok() ? symbol::ParseKallsyms(*text) : StatusOr<symbol::Kallsyms>(text.status());
-  if (!symbols.ok()) return "";
-  std::vector<std::string> names;
-  bool there = false;
-  for (const symbol::KernelSymbol& symbol : symbols->symbols) {
-    names.push_back(symbol.name);
-    there = there || symbol.name == name;
-  }
-  if (there) return ": it is there, but may not be probed (noinstr, __kprobes or built without a trace entry)";
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::string text_out;
-  for (const std::string& near : NearestNames(name, names)) text_out += (text_out.empty() ? "; nearest: " : ", ") + near;
-  return " (inlined, or not in this kernel)" + text_out;
-}
-
-Status KernelProbeError(int error, const std::string& kind, const std::string& function) {
-  if (error == ENOENT || error == EINVAL || error == ESRCH) return NotFound(kind + ": no kernel function '" + EscapeForTerminal(function) + "'" + NearestKernelFunctions(function));
-  if (error == EOPNOTSUPP) return Unimplemented(kind + ": this kernel is built without kprobes; use a raw tracepoint, a tracepoint or a uprobe");
-  return ErrnoError(error, kind + " at " + function);
-}
-
-}  // namespace
-
-Status SharedMaps::Reuse(bpf_object* object) {
-  if (!first_) return OkStatus();
-  for (const char* name : kSharedMaps) {
-    bpf_map* theirs = bpf_object__find_map_by_name(object, name);
-    bpf_map* ours = bpf_object__find_map_by_name(first_, name);
-    if (!theirs || !ours) continue;
-    int error = bpf_map__reuse_fd(theirs, bpf_map__fd(ours));
-    if (error) return ErrnoError(-error, std::string("share the map ") + name);
-  }
-  return OkStatus();
-}
-
-void SharedMaps::Offer(bpf_object* object) {
-  if (!first_) first_ = object;
-}
-
-int SharedMaps::groups_fd() const {
-  bpf_map* map = first_ ? bpf_object__find_map_by_name(first_, "snap_groups") : nullptr;
-  return map ? bpf_map__fd(map) : -1;
-}
-
 StatusOr<std::unique_ptr<TriggerObject>> TriggerObject::Load(const TriggerPlan& plan, const Share& share, SharedMaps& maps) {
   const TriggerKind kind = plan.trigger.kind;
   const bool user = kind == TriggerKind::kUprobe || kind == TriggerKind::kUretprobe || kind == TriggerKind::kUsdt;
@@ -130,6 +62,7 @@ std::vector<bpf_program*> TriggerObject::Programs() {
     case TriggerKind::kSignal:
       choose(p.snap_signal_deliver);
       if (plan_.config.flags & BRINK_SNAP_CFG_SNAPSHOT) entry_ = p.snap_signal_made;
+      if (plan_.config.flags & BRINK_SNAP_CFG_LEFT) leaves_ = p.snap_leaves;
       break;
     case TriggerKind::kSignalSent: choose(p.snap_signal_sent); break;
     case TriggerKind::kKprobe: choose(multi_ ? p.snap_kmulti : p.snap_kprobe); break;
@@ -143,6 +76,7 @@ std::vector<bpf_program*> TriggerObject::Programs() {
   }
   std::vector<bpf_program*> programs = {main_};
   if (entry_) programs.push_back(entry_);
+  if (leaves_) programs.push_back(leaves_);
   return programs;
 }
 
@@ -156,7 +90,9 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_result_offset", &plan_.result_offset, sizeof(plan_.result_offset)));
   const bool fentry = plan_.trigger.kind == TriggerKind::kFentry || plan_.trigger.kind == TriggerKind::kFexit;
   const bool user = plan_.trigger.kind == TriggerKind::kUprobe || plan_.trigger.kind == TriggerKind::kUretprobe || plan_.trigger.kind == TriggerKind::kUsdt;
-  if (plan_.trigger.kind != TriggerKind::kSignal) bpf_map__set_max_entries(skeleton_->maps.snap_made, 1);
+  // Only a signal's delivery looks for the branches from where it was made.
+  if (plan_.trigger.kind != TriggerKind::kSignal) bpf_map__set_autocreate(skeleton_->maps.snap_made, false);
+  if (!(plan_.config.flags & BRINK_SNAP_CFG_LEFT)) bpf_map__set_max_entries(skeleton_->maps.snap_left, 1);
   for (bpf_program* program : Programs()) {
     bpf_program__set_autoload(program, true);
     if (multi_ && user) bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
@@ -217,6 +153,10 @@ void TriggerObject::Detach() {
   }
   links_.clear();
   fds_.clear();
+  for (auto& [group, links] : group_links_) {
+    for (bpf_link* link : links) bpf_link__destroy(link);
+  }
+  group_links_.clear();
 }
 
 Status TriggerObject::Keep(bpf_link* link, const std::string& what) {
@@ -250,154 +190,14 @@ Status TriggerObject::Attach() {
     }
     case TriggerKind::kExit: case TriggerKind::kSyscallEnter: case TriggerKind::kSignal: case TriggerKind::kSignalSent: case TriggerKind::kSyscallExit:
     case TriggerKind::kFentry: case TriggerKind::kFexit:
-      if (entry_) RETURN_IF_ERROR(Keep(bpf_program__attach(entry_), trigger.text));
+      for (bpf_program* beside : {entry_, leaves_}) {
+        if (beside) RETURN_IF_ERROR(Keep(bpf_program__attach(beside), trigger.text));
+      }
       return Keep(bpf_program__attach(main_), trigger.text);
     case TriggerKind::kKprobe: case TriggerKind::kKretprobe: return AttachKernel();
     case TriggerKind::kUprobe: case TriggerKind::kUretprobe: case TriggerKind::kUsdt: return AttachUser();
     case TriggerKind::kWatch: case TriggerKind::kSample: case TriggerKind::kPerf: return AttachEvents();
     case TriggerKind::kManual: return OkStatus();
-  }
-  return OkStatus();
-}
-
-Status TriggerObject::AttachKernelMulti(bpf_program* program, bool at_return) {
-  std::vector<const char*> names;
-  for (const std::string& function : plan_.functions) names.push_back(function.c_str());
-  LIBBPF_OPTS(bpf_kprobe_multi_opts, options, .syms = names.data(), .cnt = names.size(), .retprobe = at_return);
-  return Keep(bpf_program__attach_kprobe_multi_opts(program, nullptr, &options), "kprobe.multi");
-}
-
-Status TriggerObject::AttachKernel() {
-  const bool at_return = plan_.trigger.kind == TriggerKind::kKretprobe;
-  if (multi_) {
-    how_ = "kprobe.multi on " + std::to_string(plan_.functions.size()) + " functions";
-    if (entry_) RETURN_IF_ERROR(AttachKernelMulti(entry_, false));
-    return AttachKernelMulti(main_, at_return);
-  }
-  if (plan_.functions.size() > kMostSingleProbes) {
-    return ResourceExhausted(std::to_string(plan_.functions.size()) + " functions match, and this kernel has no kprobe.multi: at most " + std::to_string(kMostSingleProbes) + " single kprobes are set; narrow the glob");
-  }
-  if (plan_.functions.size() > 1) how_ = std::to_string(plan_.functions.size()) + " single kprobes (no kprobe.multi here)";
-  for (const std::string& function : plan_.functions) {
-    for (bpf_program* program : {entry_, main_}) {
-      if (!program) continue;
-      LIBBPF_OPTS(bpf_kprobe_opts, options, .offset = plan_.trigger.offset, .retprobe = at_return && program == main_);
-      bpf_link* link = bpf_program__attach_kprobe_opts(program, function.c_str(), &options);
-      if (!link) {
-        int error = errno;
-        (void)TakeLibbpfMessage();
-        return KernelProbeError(access("/sys/bus/event_source/devices/kprobe/type", F_OK) != 0 ? EOPNOTSUPP : error, std::string(TriggerKindName(plan_.trigger.kind)), function);
-      }
-      links_.push_back(link);
-    }
-  }
-  return OkStatus();
-}
-
-// One place that cannot be probed fails a whole link: then the halves are tried, down to the place itself, which goes into
-// `refused`.
-Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused) {
-  std::vector<uint64_t> offsets, counters;
-  bool any_counter = false;
-  for (const Place& place : places) {
-    offsets.push_back(place.offset);
-    counters.push_back(place.ref_ctr);
-    any_counter = any_counter || place.ref_ctr;
-  }
-  CreateUprobeMulti create = {};
-  create.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
-  create.attach_type = kTraceUprobeMulti;
-  create.path = reinterpret_cast<uint64_t>(plan_.program.c_str());
-  create.offsets = reinterpret_cast<uint64_t>(offsets.data());
-  if (any_counter) create.ref_ctr_offsets = reinterpret_cast<uint64_t>(counters.data());
-  create.cnt = static_cast<uint32_t>(offsets.size());
-  create.multi_flags = at_return ? kUprobeMultiReturn : 0;
-  if (plan_.pid > 0) create.pid = static_cast<uint32_t>(plan_.pid);
-  const long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
-  if (fd >= 0) {
-    fds_.emplace_back(static_cast<int>(fd));
-    return OkStatus();
-  }
-  const int error = errno;
-  if (error != kErrorNotSupported) return ErrnoError(error, "uprobe_multi at " + plan_.program);
-  if (places.size() == 1) {
-    refused->push_back(places[0].offset);
-    return OkStatus();
-  }
-  const size_t half = places.size() / 2;
-  RETURN_IF_ERROR(LinkPlaces(program, at_return, places.first(half), refused));
-  return LinkPlaces(program, at_return, places.subspan(half), refused);
-}
-
-Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
-  std::vector<uint64_t> refused;
-  RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, &refused));
-  if (refused.empty()) return OkStatus();
-  if (refused.size() == plan_.places.size()) {
-    return Unimplemented("the kernel can probe none of these places of " + plan_.program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
-  }
-  // From now on one link does.
-  std::erase_if(plan_.places, [&](const Place& place) { return std::find(refused.begin(), refused.end(), place.offset) != refused.end(); });
-  refused_ += refused.size();
-  return OkStatus();
-}
-
-Status TriggerObject::AttachUser() {
-  const bool at_return = plan_.trigger.kind == TriggerKind::kUretprobe;
-  if (multi_) {
-    if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false));
-    RETURN_IF_ERROR(AttachUserMulti(main_, at_return));
-    if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
-    if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
-    if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
-    return OkStatus();
-  }
-  if (plan_.places.size() > kMostSingleProbes) {
-    return ResourceExhausted(std::to_string(plan_.places.size()) + " places match, and this kernel has no uprobe_multi (6.6): at most " + std::to_string(kMostSingleProbes) +
-                             " single uprobes are set, because each takes 0.1 s to go; narrow the glob");
-  }
-  if (plan_.places.size() > 1) {
-    how_ = std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
-  }
-  for (const Place& place : plan_.places) {
-    for (bpf_program* program : {entry_, main_}) {
-      if (!program) continue;
-      LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.ref_ctr, .retprobe = at_return && program == main_);
-      RETURN_IF_ERROR(Keep(bpf_program__attach_uprobe_opts(program, plan_.pid, plan_.program.c_str(), place.offset, &options),
-                           "uprobe at " + place.name + " of " + plan_.program));
-    }
-  }
-  return OkStatus();
-}
-
-Status TriggerObject::AttachEvents() {
-  const Trigger& trigger = plan_.trigger;
-  EventSpec event;
-  SamplingSpec sampling = {.disabled = false};
-  if (trigger.kind == TriggerKind::kSample) {
-    ASSIGN_OR_RETURN(event, ParseEvent("cpu-clock"));
-    sampling.period = trigger.period_ns;
-  } else if (trigger.kind == TriggerKind::kPerf) {
-    ASSIGN_OR_RETURN(event, ParseEvent(trigger.event));
-    sampling.period = trigger.period;
-  } else {
-    event.type = PERF_TYPE_BREAKPOINT;
-    event.name = trigger.text;
-    event.config1 = trigger.address;
-    event.config2 = trigger.length;
-    event.bp_type = trigger.watch_mode;
-    event.exclude_kernel = true;
-    sampling.period = 1;
-  }
-  for (int cpu : OnlineCpus()) {
-    auto fd = OpenPerfEvent(MakeAttr(event, sampling), {.pid = -1, .cpu = cpu}, trigger.text);
-    if (!fd.ok() && trigger.kind == TriggerKind::kWatch && ErrnoOf(fd.status()) == ENOSPC) {
-      return ResourceExhausted("all hardware breakpoints of CPU " + std::to_string(cpu) + " are in use (the CPU has four, shared with debuggers and hop)");
-    }
-    RETURN_IF_ERROR(fd.status());
-    bpf_link* link = bpf_program__attach_perf_event(main_, fd->get());
-    if (link) fd->Release();
-    RETURN_IF_ERROR(Keep(link, trigger.text));
   }
   return OkStatus();
 }
@@ -429,46 +229,6 @@ SnapCounts TriggerObject::ReadCounts() const {
 std::vector<CodeRange> TriggerObject::ProgramRangesOf() const {
   auto ranges = ProgramRanges(bpf_program__fd(main_));
   return ranges.ok() ? *ranges : std::vector<CodeRange>{};
-}
-
-StatusOr<std::unique_ptr<SideObject>> SideObject::Load(const TriggerObject::Share& share, SharedMaps& maps, const Options& options) {
-  std::unique_ptr<SideObject> object(new SideObject);
-  object->skeleton_ = snap_bpf__open();
-  if (!object->skeleton_) return BpfLoadError(errno, "open the programs beside the triggers");
-  auto& progs = object->skeleton_->progs;
-  RETURN_IF_ERROR(share(object->skeleton_->obj));
-  RETURN_IF_ERROR(maps.Reuse(object->skeleton_->obj));
-  RETURN_IF_ERROR(SetRodata(object->skeleton_->obj, "snap_cfg", &options.config, sizeof(options.config)));
-  bpf_program__set_autoload(progs.snap_group_made, true);
-  for (bpf_program* program : {progs.snap_history_switch, progs.snap_history_enter, progs.snap_history_exit, progs.snap_history_end}) {
-    bpf_program__set_autoload(program, options.history);
-  }
-  bpf_program__set_autoload(progs.snap_history_irq, options.history && options.irqs);
-  int error = snap_bpf__load(object->skeleton_);
-  if (error) return BpfLoadError(-error, "load the programs beside the triggers");
-  maps.Offer(object->skeleton_->obj);
-  return object;
-}
-
-SideObject::~SideObject() {
-  Detach();
-  snap_bpf__destroy(skeleton_);
-}
-
-Status SideObject::Attach() {
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, skeleton_->obj) {
-    if (!bpf_program__autoload(program)) continue;
-    bpf_link* link = bpf_program__attach(program);
-    if (!link) return ErrnoError(errno, std::string("attach ") + bpf_program__name(program));
-    links_.push_back(link);
-  }
-  return OkStatus();
-}
-
-void SideObject::Detach() {
-  for (bpf_link* link : links_) bpf_link__destroy(link);
-  links_.clear();
 }
 
 }  // namespace brink::snap

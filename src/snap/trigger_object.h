@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,7 +17,10 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "brink/abi/snap.h"
+#include "container/hierarchy.h"
+#include "kernel/perf_event.h"
 #include "snap/places.h"
+#include "snap/shared_maps.h"
 #include "snap/trigger.h"
 #include "snapshot/capture_path.h"
 
@@ -40,20 +44,11 @@ struct TriggerPlan {
   uint32_t result_offset = 0;   // fexit
   bool needs_entry = false;     // load and attach the entry's program too
   pid_t pid = -1;               // user triggers: the only process; -1: all
+  bool by_group = false;        // samples and events: only on the groups of SetGroups, nobody else is interrupted
 };
 
-// Maps that the triggers of a session have in common, by the object that came first.
-class SharedMaps {
- public:
-  // Before load: gives `object` the maps of the first object, if there is one.
-  Status Reuse(bpf_object* object);
-  // After load of the first.
-  void Offer(bpf_object* object);
-  int groups_fd() const;
-
- private:
-  bpf_object* first_ = nullptr;
-};
+// Whether perf events can be limited to groups of this hierarchy: on v1 each has its own controllers.
+bool CanHoldEventsByGroup(const ContainerHierarchy& hierarchy);
 
 class TriggerObject {
  public:
@@ -70,6 +65,8 @@ class TriggerObject {
   Status Attach();
   // Links are closed in parallel: single uprobes take 0.1 s each.
   void Detach();
+  // `by_group`, after Attach: opens events on these groups and what is below them, closes those of groups that are no longer meant.
+  Status SetGroups(const ContainerHierarchy& hierarchy, std::span<const CgroupFolder> groups);
   // Manual triggers: captures on every CPU now.
   Status Fire();
 
@@ -97,37 +94,24 @@ class TriggerObject {
   Status AttachUserMulti(bpf_program* program, bool at_return);
   Status LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused);
   Status AttachEvents();
+  StatusOr<bpf_link*> LinkEvent(const perf_event_attr& attr, const PerfTarget& target);
   Status Keep(bpf_link* link, const std::string& what);
 
   TriggerPlan plan_;
   snap_bpf* skeleton_ = nullptr;
   bpf_program* main_ = nullptr;
   bpf_program* entry_ = nullptr;
+  bpf_program* leaves_ = nullptr;
   bool multi_ = false;
   size_t refused_ = 0;  // places that cannot be probed
   std::vector<bpf_link*> links_;
   std::vector<UniqueFd> fds_;  // links made without libbpf
+  std::map<uint64_t, std::vector<bpf_link*>> group_links_;  // by kernfs id
   std::string how_;
 };
 
-// The programs beside the triggers, for as long as this lives: names of groups that are made, and what feeds the history.
-class SideObject {
- public:
-  struct Options {
-    bool history = false, irqs = false;
-    brink_snap_config config = {};  // which hierarchy
-  };
-  static StatusOr<std::unique_ptr<SideObject>> Load(const TriggerObject::Share& share, SharedMaps& maps, const Options& options);
-  ~SideObject();
-  Status Attach();
-  void Detach();
-
- private:
-  SideObject() = default;
-  snap_bpf* skeleton_ = nullptr;
-  std::vector<bpf_link*> links_;
-};
-
+// The attach type of uprobe_multi, which libbpf 1.1 does not know.
+inline constexpr int kTraceUprobeMulti = 48;
 // Most single probes of one trigger where the kernel has no multi form: each takes 0.1 s to go.
 inline constexpr size_t kMostSingleProbes = 64;
 

@@ -250,8 +250,9 @@ void ValueTable::FindUserArguments() {
   const bool at_return = trigger_.kind == TriggerKind::kUretprobe;
   std::vector<UserParam> params;
   if (!trigger_.symbol.empty() && !trigger_.glob() && trigger_.offset == 0) {
-    params = FunctionParams(program_, trigger_.symbol);
-    if (auto result = at_return ? FunctionResult(program_, trigger_.symbol) : std::nullopt) {
+    const uint64_t entry = places_.size() == 1 ? places_[0].vaddr : 0;
+    params = FunctionParams(program_, trigger_.symbol, entry);
+    if (auto result = at_return ? FunctionResult(program_, trigger_.symbol, entry) : std::nullopt) {
       result_size_ = result->size;
       result_signed_ = result->is_signed || result->size == 8;
     }

@@ -3,7 +3,8 @@
  * On-demand capture (brink snap): the configuration of one trigger's BPF object, and what its record carries.
  *
  * A record is a struct brink_sample with its entries and chain, followed by one struct brink_snap that ends with the
- * `stack_words` words of its stack, and its `history` events. Readers that know samples only read it as a sample: the sizes of a sample's parts stand in its head.
+ * `stack_words` words of its stack, its `history` events, and to the record's end the branches from when the thread left the CPU last.
+ * Readers that know samples only read it as a sample: the sizes of a sample's parts stand in its head.
  */
 #ifndef BRINK_ABI_SNAP_H_
 #define BRINK_ABI_SNAP_H_
@@ -146,6 +147,7 @@ enum brink_snap_event_type {
 	BRINK_SNAP_EV_SYS_EXIT = 3,	/* a: number, b: result */
 	BRINK_SNAP_EV_IRQ = 4,		/* a: number */
 };
+#define BRINK_SNAP_CFG_LEFT 0x8000	/* signals: with the branches from when the thread left the CPU last */
 
 struct brink_snap_event {
 	__u64 time_ns;

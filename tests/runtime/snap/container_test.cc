@@ -91,6 +91,17 @@ TEST_F(SnapContainers, OneIsExcludedWithWhatIsBelowIt) {
   EXPECT_EQ(Count(Run({"--cgroup", base_, "--exclude-cgroup", Group(kDb)}), "web"), 8u);
 }
 
+// On hosts of cgroup v1 too, where the kernel's records name other groups.
+TEST_F(SnapContainers, AFileTellsThemApart) {
+  const std::string file = root_.path() + "/data";
+  Run({"-o", file});
+  auto report = testing_support::RunBrink({"report", "-i", file, "--sort", "container"});
+  if (report.err.find("without branch stacks") != std::string::npos) GTEST_SKIP() << "report needs branches: neither branch hardware nor task work (Linux 6.18) here";
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_THAT(report.out, HasSubstr(kWeb.substr(0, 12)));
+  EXPECT_THAT(report.out, HasSubstr(kDb.substr(0, 12)));
+}
+
 // Asked for by name before it exists: brink is armed, then the command makes it and goes on inside.
 TEST_F(SnapContainers, OneThatComesLaterIsWaitedFor) {
   rmdir(Group(kWeb).c_str());

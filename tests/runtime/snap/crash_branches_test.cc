@@ -39,11 +39,12 @@ std::string SymbolOf(const nlohmann::json& address) { return address["symbol"].i
 
 bool InKernel(const nlohmann::json& address) { return address["address"].get<std::string>().starts_with("0xffff"); }
 
-// Branches of user code, newest first. The hardware records as well how the kernel went back to it (a system call's end, a page
+// Branches of the process's own user code, newest first. The hardware records as well how the kernel went back to it (a system call's end, a page
 // brought in): such a record leads to user code, and is none of its own branches. False: another record of the kernel is there.
 bool UserBranches(const nlohmann::json& capture, std::vector<nlohmann::json>* own) {
   for (const auto& branch : capture["branches"]) {
     if (InKernel(branch["to"])) return false;
+    if (branch.contains("foreign")) continue;
     if (!InKernel(branch["from"])) own->push_back(branch);
     else if (branch["kind"] != "sysret" && branch["kind"] != "eret") return false;
   }
@@ -52,14 +53,15 @@ bool UserBranches(const nlohmann::json& capture, std::vector<nlohmann::json>* ow
 
 bool Tells(const Death& death, const nlohmann::json& capture) {
   std::vector<nlohmann::json> branches;
-  if (capture["direction"] != "past" || !UserBranches(capture, &branches) || branches.size() < 8) return false;
+  if (capture["direction"] != "past" || !UserBranches(capture, &branches) || branches.empty()) return false;
   if (death.newest_to && SymbolOf(branches[0]["to"]) != death.newest_to) return false;
   if (death.newest_from && SymbolOf(branches[0]["from"]) != death.newest_from) return false;
   if (std::string(death.mode) == "jump-to-0" && branches[0]["to"]["address"] != "0x0") return false;
-  // The hardware is the CPU's: what is older than an interrupt's return may be of who ran meanwhile (docs/snap.md).
+  // The hardware is the CPU's and remembers so many: where others have run meanwhile less of the process's own is left.
   const auto& all = capture["branches"];
-  const bool interrupted = std::any_of(all.begin(), all.end(), [](const auto& branch) { return branch["kind"] == "eret"; });
-  return !death.within || interrupted || std::any_of(branches.begin(), branches.end(), [&](const auto& branch) { return SymbolOf(branch["to"]) == death.within; });
+  const bool shared = std::any_of(all.begin(), all.end(), [](const auto& branch) { return branch.contains("foreign"); });
+  if (!shared && branches.size() < 8) return false;
+  return !death.within || shared || std::any_of(branches.begin(), branches.end(), [&](const auto& branch) { return SymbolOf(branch["to"]) == death.within; });
 }
 
 TEST(SnapCrashBranches, TheLastUserBranchesOfEachDeath) {

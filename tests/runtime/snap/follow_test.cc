@@ -53,6 +53,21 @@ class SnapFollow : public testing::Test {
   }
 };
 
+// Where no hardware says what led there. Labelled, and not where a walk would cost several times what the hit does.
+TEST_F(SnapFollow, IsTheDefaultAtUserProbesOfACommandWithoutHardware) {
+  SKIP_UNLESS("bpf.uprobe");
+  if (testing_support::HasFeature("branch.snapshot")) GTEST_SKIP() << "branch.snapshot: the hardware's are the default here";
+  const Snapped probed = Snap({"--on", "uprobe:" + Self() + ":snap_decide", "--count", "20"}, "decide");
+  ASSERT_FALSE(probed.captures.empty()) << probed.process.err;
+  EXPECT_THAT(probed.process.err, HasSubstr("the branches are those that follow a hit"));
+  for (const auto& capture : probed.captures) EXPECT_EQ(capture["direction"], "future");
+  EXPECT_GE(Walked(probed), 1u) << probed.process.err;
+  const Snapped call = Snap({"--on", "syscall:openat", "--count", "1"}, "decide");
+  ASSERT_FALSE(call.captures.empty()) << call.process.err;
+  EXPECT_EQ(call.captures[0]["direction"], "past");
+  EXPECT_THAT(call.captures[0]["no_branches"].get<std::string>(), HasSubstr("--source walk shows what follows"));
+}
+
 TEST_F(SnapFollow, FromAUprobeEachBranchIsTheOneThatStepSees) {
   SKIP_UNLESS("bpf.uprobe");
   SKIP_UNLESS("source.step");

@@ -37,7 +37,7 @@ TEST(SnapStorm, EveryForkAndExecIsCapturedOrCounted) {
 TEST(SnapStorm, EntriesOfTenThousandThreadsFindTheirReturns) {
   SKIP_UNLESS("bpf.uretprobe");
   const int threads = Rounds(2000, 10000);
-  Snapped snapped = Snap({"--on", "ur:" + Self() + ":snap_sleep", "--slower-than", "1ns", "--no-chain"}, "threads=" + std::to_string(threads));
+  Snapped snapped = Snap({"--on", "ur:" + Self() + ":snap_sleep", "--slower-than", "1ns", "--no-chain", "--source", "none"}, "threads=" + std::to_string(threads));
   EXPECT_EQ(snapped.process.status, 0) << snapped.process.err;
   EXPECT_EQ(snapped.captures.size() + Said(snapped.process.err, "lost "), static_cast<size_t>(threads)) << snapped.process.err;
   std::set<uint64_t> hits;
@@ -54,7 +54,7 @@ TEST(SnapStorm, AThousandGroupsAreNamedAlthoughTheyVanish) {
   const std::string base = hierarchy.mount + "/brink_storm_" + std::to_string(getpid());
   if (mkdir(base.c_str(), 0755) != 0) GTEST_SKIP() << "cannot make cgroups in " << hierarchy.mount;
   const int groups = Rounds(300, 1000);
-  Snapped snapped = Snap({"--on", "uprobe:" + Self() + ":snap_work", "--no-chain"}, "groups=" + base + ":" + std::to_string(groups));
+  Snapped snapped = Snap({"--on", "uprobe:" + Self() + ":snap_work", "--no-chain", "--source", "none"}, "groups=" + base + ":" + std::to_string(groups));
   for (int i = 0; i < groups; ++i) rmdir((base + "/" + std::to_string(i)).c_str());
   for (int i = 0; i < 100 && rmdir(base.c_str()) != 0; ++i) usleep(20'000);
   if (snapped.process.status == 2) GTEST_SKIP() << "cannot move between cgroups in " << base;

@@ -42,6 +42,8 @@ TEST(SnapTrigger, UprobeSeesNamedArgumentsAndStrings) {
 TEST(SnapTrigger, UprobeBehindAnOffsetAndAtAnAliasAndALine) {
   SKIP_UNLESS("bpf.uprobe");
   EXPECT_EQ(Snap({"--on", "u:" + Self() + ":snap_wrk"}, "alias").captures.size(), 1u);
+  // DWARF knows the function by its other name.
+  EXPECT_EQ(Snap({"--on", "u:" + Self() + ":snap_wrk", "--if", "args.number == 3"}, "alias").captures.size(), 1u);
   EXPECT_EQ(Snap({"--on", "u:" + Self() + ":snap_wrk"}, "works").captures.size(), 8u);  // one function, two names
   // `push %rbp` or a landing pad is where frame pointers begin: any whole instruction behind the entry will do.
   Snapped line = Snap({"--on", "uprobe:" + Self() + ":target.cc:24"}, "works");

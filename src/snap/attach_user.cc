@@ -1,0 +1,104 @@
+// User functions and places: uprobe_multi where the kernel has it, single uprobes elsewhere.
+#include <bpf/libbpf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#include "snap/trigger_object.h"
+
+namespace brink::snap {
+namespace {
+
+// BPF_LINK_CREATE for uprobe_multi by hand: libbpf 1.1 and its headers do not know it. The kernel's layout.
+struct CreateUprobeMulti {
+  uint32_t prog_fd, target_fd, attach_type, flags;
+  uint64_t path, offsets, ref_ctr_offsets, cookies;
+  uint32_t cnt, multi_flags, pid, pad;
+};
+static_assert(sizeof(CreateUprobeMulti) == 64 && offsetof(CreateUprobeMulti, cnt) == 48);
+constexpr uint32_t kUprobeMultiReturn = 1;
+// The kernel's ENOTSUPP, which no header of user space has.
+constexpr int kErrorNotSupported = 524;
+
+}  // namespace
+
+// One place that cannot be probed fails a whole link: then the halves are tried, down to the place itself, which goes into
+// `refused`.
+Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused) {
+  std::vector<uint64_t> offsets, counters;
+  bool any_counter = false;
+  for (const Place& place : places) {
+    offsets.push_back(place.offset);
+    counters.push_back(place.ref_ctr);
+    any_counter = any_counter || place.ref_ctr;
+  }
+  CreateUprobeMulti create = {};
+  create.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
+  create.attach_type = kTraceUprobeMulti;
+  create.path = reinterpret_cast<uint64_t>(plan_.program.c_str());
+  create.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  if (any_counter) create.ref_ctr_offsets = reinterpret_cast<uint64_t>(counters.data());
+  create.cnt = static_cast<uint32_t>(offsets.size());
+  create.multi_flags = at_return ? kUprobeMultiReturn : 0;
+  if (plan_.pid > 0) create.pid = static_cast<uint32_t>(plan_.pid);
+  const long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
+  if (fd >= 0) {
+    fds_.emplace_back(static_cast<int>(fd));
+    return OkStatus();
+  }
+  const int error = errno;
+  if (error != kErrorNotSupported) return ErrnoError(error, "uprobe_multi at " + plan_.program);
+  if (places.size() == 1) {
+    refused->push_back(places[0].offset);
+    return OkStatus();
+  }
+  const size_t half = places.size() / 2;
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, places.first(half), refused));
+  return LinkPlaces(program, at_return, places.subspan(half), refused);
+}
+
+Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
+  std::vector<uint64_t> refused;
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, &refused));
+  if (refused.empty()) return OkStatus();
+  if (refused.size() == plan_.places.size()) {
+    return Unimplemented("the kernel can probe none of these places of " + plan_.program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
+  }
+  // From now on one link does.
+  std::erase_if(plan_.places, [&](const Place& place) { return std::find(refused.begin(), refused.end(), place.offset) != refused.end(); });
+  refused_ += refused.size();
+  return OkStatus();
+}
+
+Status TriggerObject::AttachUser() {
+  const bool at_return = plan_.trigger.kind == TriggerKind::kUretprobe;
+  if (multi_) {
+    if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false));
+    RETURN_IF_ERROR(AttachUserMulti(main_, at_return));
+    if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
+    if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
+    if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
+    return OkStatus();
+  }
+  if (plan_.places.size() > kMostSingleProbes) {
+    return ResourceExhausted(std::to_string(plan_.places.size()) + " places match, and this kernel has no uprobe_multi (6.6): at most " + std::to_string(kMostSingleProbes) +
+                             " single uprobes are set, because each takes 0.1 s to go; narrow the glob");
+  }
+  if (plan_.places.size() > 1) {
+    how_ = std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
+  }
+  for (const Place& place : plan_.places) {
+    for (bpf_program* program : {entry_, main_}) {
+      if (!program) continue;
+      LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.ref_ctr, .retprobe = at_return && program == main_);
+      RETURN_IF_ERROR(Keep(bpf_program__attach_uprobe_opts(program, plan_.pid, plan_.program.c_str(), place.offset, &options),
+                           "uprobe at " + place.name + " of " + plan_.program));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace brink::snap
