@@ -10,7 +10,7 @@
 namespace brink::walk_test {
 namespace {
 
-std::string FindEmulator() {
+[[maybe_unused]] std::string FindEmulator() {
   for (const char* path : {"/usr/bin/qemu-aarch64-static", "/usr/bin/qemu-aarch64"}) {
     if (::access(path, X_OK) == 0) return path;
   }

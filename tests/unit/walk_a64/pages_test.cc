@@ -1,5 +1,6 @@
-// Nothing in a walk depends on the kernel's page size or on 48 bits of address: memory that comes in pages of 4, 16 and 64
-// KiB, code and data at the top of 48-bit and of 52-bit address spaces, code that crosses a page of each size.
+// Nothing in a walk depends on the kernel's page size: memory that comes in pages of 4, 16 and 64 KiB, code and data at the top
+// of 47-bit and 48-bit address spaces, code that crosses a page of each size. Above 2^48, where a 52-bit kernel maps only
+// what asks for it, a walk ends.
 #include <cstring>
 #include <map>
 
@@ -69,6 +70,11 @@ TEST_P(Pages, AWalkCrossesThem) {
   walk::HostWalker walker(walk::LiftOptions::A64());
   auto read = [&](uint64_t address, void* to, size_t size) { return memory.Read(address, to, size); };
   walk::WalkResult result = walker.Walk(registers, read, {.depth = 17});
+  if (space.data >> 48) {
+    EXPECT_EQ(result.stop, BRINK_STOP_FAULT);
+    EXPECT_TRUE(result.branches.empty());
+    return;
+  }
   EXPECT_EQ(result.stop, BRINK_STOP_FULL);
   ASSERT_EQ(result.branches.size(), 17u) << "six calls, six ways back, five turns";
   for (size_t turn = 0; turn < 5; ++turn) {
