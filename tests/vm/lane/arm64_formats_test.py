@@ -113,6 +113,8 @@ def optimisers(brink, data, program, folder):
 def main():
     build = os.path.abspath(sys.argv[1])
     brink, theirs = os.path.join(build, "brink"), os.path.join(os.path.dirname(build), "build-arm64", "brink")
+    if not os.environ.get("BRINK_LONG") and len(sys.argv) < 3:
+        skip("a long lane: tools/test --long, or BRINK_LONG=1")
     if not shutil.which(CROSS + "gcc") or not os.path.exists(theirs):
         skip("no cross compiler, or no build-arm64/brink (tools/setup --arm64; cmake --preset arm64)")
     with tempfile.TemporaryDirectory() as made:
