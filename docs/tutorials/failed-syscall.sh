@@ -25,7 +25,8 @@ __attribute__((noinline)) static int read_settings(const char *path) {
   return 1;
 }
 int main(void) {
-  int found = read_settings("/etc/passwd") + read_settings("/etc/reader/settings.conf");
+  int found = read_settings("/etc/passwd");
+  for (int i = 0; i < 10; ++i) found += read_settings("/etc/reader/settings.conf");  // it may come yet
   printf("%d settings\n", found);
   return 0;
 }
@@ -43,8 +44,13 @@ grep -q ENOENT failed.txt
 # What the program made of it: without branch hardware, brink walks on from the end of the call and shows the branches that
 # follow. The last conditional one in read_settings is the program's own decision, with its line. (With branch hardware the
 # same capture shows the branches that led to the error.)
-"$brink" snap --source walk --on syscall:openat --if 'ret < 0' -- ./reader | tee followed.txt
-grep -A3 'read_settings (reader)' followed.txt | grep -q 'cond .*reader.c'
+# That takes a kernel that lets brink work as the call returns.
+if "$brink" snap --source walk --on syscall:openat --if 'ret < 0' -- ./reader > followed.txt 2> refused.txt; then
+  cat followed.txt
+  grep -A3 'read_settings (reader)' followed.txt | grep -q 'cond .*reader.c'
+else
+  echo "not on this kernel: $(head -1 refused.txt)"
+fi
 
 # Which function of the kernel said no, innermost first: where the kernel lets its functions be traced.
 if "$brink" snap --errno-path openat --count 1 -- ./reader > decided.txt 2> refused.txt; then

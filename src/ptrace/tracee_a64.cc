@@ -41,13 +41,14 @@ bool PutSet(pid_t tid, unsigned which, void* data, size_t size) {
 }
 
 // Which bits of a code pointer a signature occupies: the same for every process of a kernel. None where the CPU does not sign.
+// A thread that cannot be asked (it may be gone) answers for no other.
 uint64_t SignatureBits(pid_t tid) {
-  static uint64_t bits = ~uint64_t{0};
-  if (bits != ~uint64_t{0}) return bits;
+  static uint64_t bits = 0;
+  if (bits != 0) return bits;
   struct {
     uint64_t data, code;
   } masks = {};
-  bits = GetSet(tid, kSignatureMasks, &masks, sizeof masks) ? masks.code : 0;
+  if (GetSet(tid, kSignatureMasks, &masks, sizeof masks)) bits = masks.code;
   return bits;
 }
 

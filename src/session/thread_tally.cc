@@ -21,7 +21,8 @@ void ThreadTally::Name(uint32_t pid, uint32_t tid, std::string_view comm) {
     it = cells_.try_emplace(Key(pid, tid)).first;
   }
   it->second.comm = comm;
-  // Alive: a new thread may have the number of one that ended.
+  // Alive: a new thread may have the number of one that ended, or is about to be taken for ended.
+  std::erase(late_, Key(pid, tid));
   ended_ -= std::exchange(it->second.ended, false);
 }
 

@@ -169,7 +169,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   bool deferred = bpf_object__find_map_by_name(object_, "walk_slots") != nullptr;
   uint32_t slots = static_cast<uint32_t>(cpus) * (deferred ? kSlotsPerCpu : 1) + (deferred ? kMoreSlots : 0);
   uint32_t pages = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / kBytesPerPage, 64, 1 << 20));
-  uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / sizeof(brink_uop), 16384, 1 << 26));
+  uint32_t uops = static_cast<uint32_t>(std::clamp<uint64_t>(options_.cache_bytes / sizeof(brink_uop), 16384, uint64_t{1} << (32 - BRINK_LINK_SHIFT)));
   uint32_t buckets = walk::LineTable::BucketsFor(options_.cache_bytes / kBytesPerLine);
   uint32_t mask = buckets - 1;
   RETURN_IF_ERROR(SetRodata(object_, "walk_xlat_mask", &mask, sizeof mask));

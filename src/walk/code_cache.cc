@@ -30,6 +30,7 @@ CodeCache::CodeCache(std::span<brink_uop> uops, std::span<brink_walk_page> pages
     : lifter_(options), uops_(uops), pages_(pages), slots_(pages.size()) {
   for (uint32_t slot = static_cast<uint32_t>(pages.size()); slot-- > 1;) free_slots_.push_back(slot);
   const size_t units = std::min<size_t>(uops.size(), size_t{1} << (32 - BRINK_LINK_SHIFT));
+  uops_ = uops_.first(units);  // what a link reaches
   if (units > 1) free_[1] = free_units_ = static_cast<uint32_t>(units - 1);
 }
 

@@ -48,7 +48,14 @@ struct HostWalker::Impl {
       }
       slot = *added;
     }
-    auto lifted = cache->Lift(slot, static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)), bytes);
+    const auto within = static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1));
+    auto lifted = cache->Lift(slot, within, bytes);
+    if (absl::IsResourceExhausted(lifted.status())) {
+      Reset();
+      auto added = cache->AddPage(key, bytes);
+      if (!added.ok()) return 0;
+      lifted = cache->Lift(*added, within, bytes);
+    }
     return lifted.ok() ? *lifted : 0;
   }
 

@@ -95,7 +95,9 @@ class Rights(unittest.TestCase):
         status, err, recording, report = self.record(duration="1s")
         self.assertIn(status, (0, 3), err)
         self.assertIn(self.build_id, recording)
-        self.assertIn(b"kallsyms", recording)
+        with open("/proc/sys/kernel/kptr_restrict", encoding="ascii") as file:
+            if int(file.read()) < 2:  # hidden from everybody otherwise
+                self.assertIn(b"kallsyms", recording)
         self.assertGreater(report["samples_written"], 0)
 
     def test_without_bpf_or_perfmon_it_refuses(self):
@@ -105,6 +107,12 @@ class Rights(unittest.TestCase):
             self.assertIn("needs CAP_BPF and CAP_PERFMON", err)
 
     def test_without_sys_ptrace_segment_bases_of_others_are_unknown(self):
+        # Mappings of others can be read with CAP_PERFMON on newer kernels; without them the process is not judged at all.
+        rights = ",".join(["-all"] + ["+" + c.lower() for c in manifest()[0] if c != "SYS_PTRACE"])
+        maps = subprocess.run(["setpriv", "--no-new-privs", f"--bounding-set={rights}", f"--inh-caps={rights}", "cat", f"/proc/{self.target.pid}/maps"],
+                              capture_output=True, check=False)
+        if maps.returncode != 0:
+            self.skipTest("this kernel shows mappings of others to nobody without CAP_SYS_PTRACE")
         for without, unknown in ((None, False), ("SYS_PTRACE", True)):
             status, err, _, _ = self.record(without, self.target.pid, "1s")
             self.assertIn(status, (0, 3), err)
@@ -209,14 +217,20 @@ class Unit(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         done = subprocess.run(["systemd-analyze", *words, path], capture_output=True, text=True, check=False)
+        if "unrecognized option" in done.stderr:
+            self.skipTest("an older systemd-analyze: " + done.stderr.strip())
         return done.returncode, done.stdout + done.stderr
 
+    def verify(self, text):
+        """What it says of this unit: it looks at others of the machine, too."""
+        return [line for line in self.analyze(text, "--man=no", "verify")[1].splitlines() if "brink-agent" in line]
+
     def test_it_is_sound(self):
-        self.assertEqual(self.analyze(self.text, "--man=no", "verify"), (0, ""))
+        self.assertEqual(self.verify(self.text), [])
         for right, wrong in (("Type=notify", "Type=notifying"), ("ExecStart=/", "ExecStart=/no/such/"), ("MemoryMax=512M", "MemoryMax=half"),
                              ("@system-service", "@sytem-service")):
             self.assertIn(right, self.text)
-            self.assertNotEqual(self.analyze(self.text.replace(right, wrong, 1), "--man=no", "verify")[1], "", wrong)
+            self.assertNotEqual(self.verify(self.text.replace(right, wrong, 1)), [], wrong)
 
     def test_it_is_confined(self):
         # 9.x is a service without any of it. What remains is what recording other processes takes.

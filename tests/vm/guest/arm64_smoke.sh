@@ -17,7 +17,7 @@ for source in walk hop step; do
 done
 grep -q "BRBE needs a CPU" "$work/doctor" || fail "doctor does not say what branch records need"
 
-dd if=/dev/urandom of="$work/noise" bs=1024 count=512 2> /dev/null
+dd if=/dev/urandom of="$work/noise" bs=1024 count=2048 2> /dev/null
 # Every source samples the same program; a stack is not empty, and its branches name the program's code.
 for source in walk hop step; do
   "$brink" record --source "$source" -F 97 -o "$work/$source.data" -- gzip -9 -c "$work/noise" > /dev/null 2> "$work/err" || fail "record --source $source: $(cat "$work/err")"
