@@ -109,6 +109,8 @@ void Checker::Frame(const std::optional<decode::Insn>& call) {
   if (callee == from_.function) return Held(Policy::kReturnMatch);
   // A part of it, or another function that it ended in by a jump.
   const std::string_view name = facts.NameOf(*callee);
+  // A thunk stands for a call or return through a register: of whom is not known.
+  if (IsThunk(name) || IsThunk(from_.name)) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
   if ((!name.empty() && Whole(from_.name) == Whole(name)) || facts.TailJumps(*callee) != Known::kNo) return Unknown(Policy::kReturnMatch, Reason::kElsewhere);
   ++mismatches_;
   Violated(Policy::kReturnMatch, Severity::kMedium, absl::StrFormat("the call before the target is of %s, which never jumps to %s", name.empty() ? "another function" : std::string(name), Named(from_)));
