@@ -48,7 +48,7 @@ std::string SnapshotJson(const Alarm& alarm, const TextOptions& options) {
     auto memory = OpenFile(proc + "/mem", O_RDONLY | O_CLOEXEC);
     const ssize_t n = memory.ok() ? pread(memory->get(), bytes.data(), bytes.size(), static_cast<off_t>(alarm.context.regs[19])) : -1;
     if (n > 0) json["stack_now"] = HexEncode(std::string_view(bytes).substr(0, static_cast<size_t>(n)));
-    if (auto maps = ReadFile(proc + "/maps", kMostMaps); maps.ok() && Same(alarm)) json["maps"] = *maps;
+    if (auto maps = ReadFile(proc + "/maps", kMostMaps); maps.ok() && !maps->empty() && Same(alarm)) json["maps"] = *maps;
   }
   return AsciiJson(json) + "\n";
 }

@@ -38,7 +38,7 @@ bool IsJitFile(std::string_view path) {
 
 // Whether a policy file's set of check points leaves a window out.
 bool IsLeftOut(const brink_cfi& context, CallSet judged) {
-  if (judged == CallSet::kAll) return false;
+  if (judged == CallSet::kAll || context.action != 0) return false;  // what the kernel did is told whatever the file says
   if (judged == CallSet::kNone || context.point == BRINK_CFI_SWITCH || context.point == BRINK_CFI_SAMPLE) return true;
   return context.point == BRINK_CFI_EXIT && !IsSensitive(context.syscall);
 }
@@ -283,8 +283,10 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
     window.point->stack = StackPlace::kUnknown;
   }
   Check(window, map_, &totals_);
-  if (window.future && context->point == BRINK_CFI_ENTER && WritesMemory(context->syscall)) LeaveToTheEnd(&totals_);
-  if (totals_.violations.empty() || totals_.severity < Severity::kLow) {
+  const bool left_to_the_end = window.future && context->point == BRINK_CFI_ENTER && WritesMemory(context->syscall);
+  if (left_to_the_end) LeaveToTheEnd(&totals_);
+  // Nor is the stack taken for the thread's own, or an edge for known, before the end has told.
+  if (!left_to_the_end && (totals_.violations.empty() || totals_.severity < Severity::kLow)) {
     if (window.point->stack == StackPlace::kStrange || window.point->stack == StackPlace::kData) VisitStack(*context, tid);
   }
   {
@@ -292,10 +294,10 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
     ++counts_.windows;
     counts_.empty += sample->branches.empty();
   }
-  if (options_.learn && totals_.severity < Severity::kMedium) options_.learn->Learn(window, map_);
+  if (options_.learn && !left_to_the_end && totals_.severity < Severity::kMedium) options_.learn->Learn(window, map_);
   if (totals_.violations.empty()) return OkStatus();
   Status raised = Raise(window, *sample, *context, *policy);
-  if (totals_.severity == Severity::kLow && window.point->stack == StackPlace::kData) VisitStack(*context, tid);
+  if (!left_to_the_end && totals_.severity == Severity::kLow && window.point->stack == StackPlace::kData) VisitStack(*context, tid);
   return raised;
 }
 

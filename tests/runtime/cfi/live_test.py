@@ -139,7 +139,8 @@ class Live(unittest.TestCase):
             self.assertEqual(kept["alarm"]["id"], alarm["id"])
             self.assertEqual(kept["registers"]["sp"], alarm["registers"]["sp"])
             self.assertEqual(kept["stack_at_check"], alarm["stack"])
-            self.assertEqual(kept["stack_now"] is None, kept["maps"] is None)  # the process may have gone
+            if kept["maps"] is not None:  # the process may have gone
+                self.assertIn("[stack]", kept["maps"])
         _status, alarms, _report = self.run_attacks(["A3r"], "--policy", path)
         self.assertIn("no --snapshots DIR", {a["action"]["result"] for a in alarms["A3r"]})
 
