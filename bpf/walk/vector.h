@@ -209,9 +209,11 @@ WALK_GLOBAL int walk_v_ternary(struct brink_walk *w, const struct brink_uop *u)
 {
 	__u64 known;
 	__u32 i, j, ai, bi, di;
+	__u64 imm;
 
 	if (!w || !u)
 		return 1;
+	imm = walk_imm(w) & 0xff;
 	ai = u->src2 & 31;
 	bi = u->src & 63;
 	di = u->dst & 31;
@@ -220,7 +222,10 @@ WALK_GLOBAL int walk_v_ternary(struct brink_walk *w, const struct brink_uop *u)
 		__u64 a = walk_vector_at(w, di)[i], b = walk_vector_at(w, ai)[i], c = walk_vector_at(w, bi)[i], r = 0;
 
 		for (j = 0; j < 8; j++) {
-			__u64 on = -(__u64)((__u32)walk_imm(w) >> j & 1);
+			/* The compiler must not make a branch of it: the verifier would take each way. */
+			__u64 on = (__u64)((__s64)(imm << (63 - j)) >> 63);
+
+			WALK_OPAQUE(on);
 
 			r |= (j & 4 ? a : ~a) & (j & 2 ? b : ~b) & (j & 1 ? c : ~c) & on;
 		}
