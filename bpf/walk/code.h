@@ -64,6 +64,8 @@ WALK_INLINE int walk_same_line(const struct brink_walk *w, __u32 at)
 		if (!a)
 			return 0;
 		differs |= (a[0] ^ b[2 * i]) | (a[1] ^ b[2 * i + 1]);
+		/* Compared here and not all at the end: 6.1 allows the functions of a walk 512 bytes of stack together. */
+		WALK_OPAQUE(differs);
 	}
 	return !differs;
 }
@@ -187,21 +189,23 @@ WALK_GLOBAL int walk_check_line(struct brink_walk *w, __u32 at, __u64 start)
 {
 	const struct brink_walk_block_ways *y;
 	struct brink_walk_valid *v;
-	int known;
 
 	if (!w)
 		return 1;
 	v = walk_valid_of(w, start);
-	known = v->address == (start | w->gen);
-	if (known && v->block == at)
-		return 0;
-	y = at ? walk_ways(w, at) : 0;
-	if (known && y && v->first == y->first) {
-		v->block = at;
-		return 0;
+	if (v->address == (start | w->gen)) {
+		if (v->block == at)
+			return 0;
+		y = at ? walk_ways(w, at) : 0;
+		if (y && v->first == y->first) {
+			v->block = at;
+			return 0;
+		}
 	}
 	if (walk_live_line(w, start))
 		return 1;
+	/* Looked up again, not kept: see walk_same_line about stack. */
+	y = at ? walk_ways(w, at) : 0;
 	if (!y || (y->line & (BRINK_WALK_PAGE_LINES - 1)) != (start >> 6 & (BRINK_WALK_PAGE_LINES - 1)) ||
 	    !walk_same_line(w, y->first))
 		return 2;
