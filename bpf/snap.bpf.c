@@ -185,18 +185,25 @@ brink_always_inline void snap_signal_info(struct snap_hit *hit, __u64 info)
 	hit->snap_flags |= BRINK_SNAP_HAS_SIGINFO;
 }
 
+/* Whether `made` is of a signal that is still under way. */
+brink_always_inline int snap_made_is_fresh(__u32 mark)
+{
+	__u32 age = SNAP_MADE(0, bpf_ktime_get_ns()) - (mark & ~0xffu);
+
+	return mark && age >> 8 <= SNAP_MADE_AGE;
+}
+
 /* The snapshot from where the thread made this signal, in place of the one at hand. */
 brink_always_inline void snap_use_made(struct snap_hit *hit, __u32 tid, __u32 number)
 {
 	struct brink_snapshot_slot *made = bpf_map_lookup_elem(&snap_made, &tid);
-	__u32 mark, age;
+	__u32 mark;
 
 	if (!made)
 		return;
 	mark = made->reserved;
 	made->reserved = 0;
-	age = SNAP_MADE(0, bpf_ktime_get_ns()) - (mark & ~0xffu);
-	if ((mark & 0xff) != number || age >> 8 > SNAP_MADE_AGE)
+	if ((mark & 0xff) != number || !snap_made_is_fresh(mark))
 		return;
 	hit->shot = made;
 	hit->shot_seq = made->seq;
@@ -258,6 +265,7 @@ int snap_signal_made(struct bpf_raw_tracepoint_args *ctx)
 SEC("?raw_tp/sched_switch")
 int snap_leaves(void *ctx)
 {
+	struct brink_snapshot_slot *made;
 	__u32 tid;
 
 	(void)ctx;
@@ -265,7 +273,11 @@ int snap_leaves(void *ctx)
 	tid = task->pid;
 	if (!tid || !hit.shot)
 		return 0;
-	hit.shot->reserved = SNAP_LEFT_BORN(task->start_boottime);
+	/* Between a signal's making and its delivery: what goes on from the snapshot of its making is what was there before. */
+	made = bpf_map_lookup_elem(&snap_made, &tid);
+	if (made && snap_made_is_fresh(made->reserved))
+		return 0;
+	hit.shot->reserved = SNAP_LEFT_BORN(task);
 	bpf_map_update_elem(&snap_left, &tid, hit.shot, BPF_ANY);
 	/* Another snapshot on this CPU came in between: what was kept may be of both. */
 	if (*(volatile __u32 *)&hit.shot->seq != hit.shot_seq)

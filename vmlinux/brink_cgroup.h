@@ -57,6 +57,7 @@ struct task_struct___snap {
 	struct css_set *cgroups;
 	struct pid *thread_pid;
 	struct task_struct___snap *group_leader;
+	__u64 self_exec_id;
 };
 
 struct sigaction___snap {

@@ -193,7 +193,7 @@ brink_always_inline __u32 snap_left_branches(const struct task_struct *task, str
 	__u32 tid = task->pid, nr;
 
 	*left = bpf_map_lookup_elem(&snap_left, &tid);
-	if (!*left || (*left)->reserved != SNAP_LEFT_BORN(task->start_boottime) || (*left)->bytes <= 0)
+	if (!*left || (*left)->reserved != SNAP_LEFT_BORN(task) || (*left)->bytes <= 0)
 		return 0;
 	nr = (__u64)(*left)->bytes / sizeof(struct brink_branch);
 	return nr < BRINK_MAX_HW_BRANCHES ? nr : BRINK_MAX_HW_BRANCHES;

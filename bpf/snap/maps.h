@@ -15,7 +15,9 @@
 /* Threads whose signals are under way at once; a snapshot older than a second is another signal's. */
 #define SNAP_MADE_MOST 256
 #define SNAP_LEFT_MOST 1024
-#define SNAP_LEFT_BORN(start_ns) ((__u32)((start_ns) >> 10))
+#define SNAP_LEFT_BORN(task)                            \
+	((__u32)((task)->start_boottime >> 10) ^        \
+	 (__u32)((const struct task_struct___snap *)(task))->self_exec_id << 20)
 #define SNAP_MADE_TICK 20	/* 2^20 ns */
 #define SNAP_MADE_AGE 1000	/* ticks */
 #define SNAP_MADE(signal, time_ns) ((__u32)(signal) | (__u32)((time_ns) >> SNAP_MADE_TICK) << 8)
@@ -85,7 +87,8 @@ struct {
 
 /*
  * Branch snapshots from where a thread left the CPU last, by tid: what the hardware remembers when it is back is of those who ran
- * meanwhile. `reserved` is of the thread's start: a number may come back. The least used go first.
+ * meanwhile. `reserved` is of the thread's start and program: a number may come back, and an exec leaves its branches behind. The least
+ * used go first.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -1,6 +1,7 @@
 // perf events: the clock, hardware events, breakpoints; on every CPU, or on the groups that are asked for.
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,6 +38,14 @@ StatusOr<perf_event_attr> AttrOf(const Trigger& trigger) {
 
 UniqueFd OpenGroup(const ContainerHierarchy& hierarchy, const std::string& path) {
   return UniqueFd(open((hierarchy.mount + path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+// Two descriptors a CPU and group.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 bool IsBelow(const std::string& path, const std::string& above) {
@@ -91,6 +100,22 @@ Status TriggerObject::AttachEvents() {
   return OkStatus();
 }
 
+// On every CPU, or not at all.
+StatusOr<std::vector<bpf_link*>> TriggerObject::LinkGroup(const perf_event_attr& attr, int folder) {
+  RaiseDescriptorLimit();
+  std::vector<bpf_link*> links;
+  for (int cpu : OnlineCpus()) {
+    auto link = LinkEvent(attr, {.pid = folder, .cpu = cpu, .flags = PERF_FLAG_PID_CGROUP});
+    if (link.ok()) {
+      links.push_back(*link);
+      continue;
+    }
+    for (bpf_link* opened : links) bpf_link__destroy(opened);
+    return link.status();
+  }
+  return links;
+}
+
 Status TriggerObject::SetGroups(const ContainerHierarchy& hierarchy, std::span<const CgroupFolder> groups) {
   if (!plan_.by_group) return OkStatus();
   ASSIGN_OR_RETURN(const perf_event_attr attr, AttrOf(plan_.trigger));
@@ -102,17 +127,17 @@ Status TriggerObject::SetGroups(const ContainerHierarchy& hierarchy, std::span<c
     for (bpf_link* link : held.second) bpf_link__destroy(link);
     return true;
   });
+  Status failed;
   for (const CgroupFolder& group : top) {
     if (group_links_.contains(group.id)) continue;
     UniqueFd folder = OpenGroup(hierarchy, group.path);
     if (!folder.valid()) continue;  // it has gone meanwhile
-    std::vector<bpf_link*>& links = group_links_[group.id];
-    for (int cpu : OnlineCpus()) {
-      ASSIGN_OR_RETURN(bpf_link * link, LinkEvent(attr, {.pid = folder.get(), .cpu = cpu, .flags = PERF_FLAG_PID_CGROUP}));
-      links.push_back(link);
-    }
+    auto links = LinkGroup(attr, folder.get());
+    // The others are sampled all the same, and this one is tried again.
+    if (links.ok()) group_links_.emplace(group.id, *std::move(links));
+    else failed = links.status();
   }
-  return OkStatus();
+  return failed;
 }
 
 }  // namespace brink::snap

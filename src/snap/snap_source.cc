@@ -20,7 +20,6 @@
 namespace brink::snap {
 namespace {
 
-constexpr uint64_t kGroupLookNs = 1'000'000'000;
 // From a capture to the end of the walk that follows it: a later one is dropped (WALK_LATE_END_NS of bpf/walk/task.h).
 constexpr uint64_t kLongestFollowNs = 60'000'000;
 
@@ -61,96 +60,6 @@ StatusOr<KernelTypes*> SnapSource::Types() {
     ASSIGN_OR_RETURN(types_, KernelTypes::Load());
   }
   return types_.get();
-}
-
-Status SnapSource::ChooseBranches() {
-  if (request_.branches == SnapRequest::Branches::kNone) {
-    no_branches_ = "not asked for";
-    return OkStatus();
-  }
-  if (request_.branches == SnapRequest::Branches::kWalk) return ChooseFollower();
-  using Privilege = SnapRequest::Privilege;
-  TriggerSide side = TriggerSide::kUser;
-  if (request_.privilege == Privilege::kOfTrigger) {
-    bool user = false, kernel = false;
-    for (const TriggerPlan& plan : plans_) (plan.trigger.side() == Side::kUser ? user : kernel) = true;
-    if (user && kernel) {
-      return InvalidArgument("--on mixes triggers of user code and of the kernel: the CPU's branch filter is one; give --priv u, k or ku (with ku most entries of a user trigger are the kernel's way to the probe)");
-    }
-    side = kernel ? TriggerSide::kKernel : TriggerSide::kUser;
-  } else {
-    side = request_.privilege == Privilege::kUser ? TriggerSide::kUser : request_.privilege == Privilege::kKernel ? TriggerSide::kKernel : TriggerSide::kBoth;
-  }
-  auto held = HeldEvents::Open(HeldFlags(side));
-  if (!held.ok()) {
-    if (request_.branches == SnapRequest::Branches::kLbr) return held.status();
-    no_branches_ = Message(held.status());
-    FollowByDefault();
-    return OkStatus();
-  }
-  branch_flags_ = held->flags();
-  for (TriggerPlan& plan : plans_) {
-    plan.config.flags |= BRINK_SNAP_CFG_SNAPSHOT;
-    // Every switch of a thread that is meant costs a snapshot.
-    const bool user = !(branch_flags_ & PERF_SAMPLE_BRANCH_KERNEL);
-    if (user && plan.trigger.kind == TriggerKind::kSignal && !request_.everybody) plan.config.flags |= BRINK_SNAP_CFG_LEFT;
-  }
-  return OkStatus();
-}
-
-Status SnapSource::ChooseFollower() {
-  std::string none;
-  bool some = false;
-  for (TriggerPlan& plan : plans_) {
-    const std::string why = WhyNotFollowed(plan.trigger);
-    if (why.empty()) plan.config.flags |= BRINK_SNAP_CFG_FOLLOW;
-    else none += (none.empty() ? "" : "; ") + plan.trigger.text + ": " + why;
-    some = some || why.empty();
-  }
-  if (!some) return InvalidArgument("--source walk: " + EscapeForTerminal(none));
-  if (!none.empty()) notes_.push_back("--source walk: " + none);
-  return MakeFollowerOfPlans();
-}
-
-Status SnapSource::MakeFollowerOfPlans() {
-  auto configure = [this](bpf_object* object) -> Status {
-    RETURN_IF_ERROR(maps_.Reuse(object));
-    return ConfigureFollower(object, objects_);
-  };
-  ASSIGN_OR_RETURN(follower_, MakeFollower(request_.depth, plans_, configure));
-  return OkStatus();
-}
-
-bool SnapSource::KernelCanFollow() {
-  auto types = Types();
-  return types.ok() && ((*types)->Function("bpf_task_work_schedule_resume").ok() || (*types)->Function("bpf_task_work_schedule_resume_impl").ok());
-}
-
-// Where no hardware says what led to a hit, the walker says what follows: at places of user code in processes that were named.
-// Elsewhere a walk costs several times what the hit does, or every process of the machine would wait for its first one.
-void SnapSource::FollowByDefault() {
-  auto fits = [](const TriggerPlan& plan) {
-    const TriggerKind kind = plan.trigger.kind;
-    return kind == TriggerKind::kUprobe || kind == TriggerKind::kUretprobe || kind == TriggerKind::kUsdt || kind == TriggerKind::kWatch;
-  };
-  if (request_.everybody || request_.groups.wants() || std::none_of(plans_.begin(), plans_.end(), fits)) {
-    no_branches_ += "; --source walk shows what follows";
-    return;
-  }
-  if (!KernelCanFollow()) {
-    no_branches_ += "; what follows can be walked from Linux 6.18 on";
-    return;
-  }
-  for (TriggerPlan& plan : plans_) {
-    if (fits(plan)) plan.config.flags |= BRINK_SNAP_CFG_FOLLOW;
-  }
-  Status made = MakeFollowerOfPlans();
-  if (made.ok()) {
-    notes_.push_back("no branch hardware: the branches are those that follow a hit, walked (--source none leaves them out)");
-    return;
-  }
-  for (TriggerPlan& plan : plans_) plan.config.flags &= ~static_cast<uint32_t>(BRINK_SNAP_CFG_FOLLOW);
-  no_branches_ += "; what follows is not walked: " + Message(made);
 }
 
 SourceTraits SnapSource::traits() const {
@@ -244,66 +153,6 @@ Status SnapSource::Load(SourceContext& context) {
   return OkStatus();
 }
 
-Status SnapSource::LoadFollower(SourceContext& context) {
-  Status loaded = follower_->Load(context);
-  if (!loaded.ok() && request_.branches != SnapRequest::Branches::kWalk) {
-    // Nobody asked for it.
-    follower_.reset();
-    no_branches_ += "; what follows is not walked: " + Message(loaded);
-    notes_.push_back(no_branches_);
-    return OkStatus();
-  }
-  if (!loaded.ok() && !KernelCanFollow()) return Unimplemented("--source walk needs task work for BPF programs (Linux 6.18)");
-  if (!loaded.ok()) return Annotate(loaded, "--source walk");
-  for (auto& object : objects_) RETURN_IF_ERROR(object->Follow(follower_->object()));
-  return OkStatus();
-}
-
-// Groups as they are now. Names that answer to nothing yet are looked for again each second: a container may come later.
-Status SnapSource::FillGroups(int fd) {
-  const GroupRequest& request = request_.groups;
-  wanted_groups_.clear();
-  auto put = [&](const std::vector<CgroupFolder>& folders, uint32_t what) -> Status {
-    for (const CgroupFolder& folder : folders) {
-      if (what == BRINK_SNAP_GROUP_WANTED) wanted_groups_.push_back(folder);
-      if (bpf_map_update_elem(fd, &folder.id, &what, BPF_ANY) != 0) return ErrnoError(errno, "fill the cgroup filter");
-    }
-    return OkStatus();
-  };
-  auto by_name = [&](const std::vector<std::string>& words, bool pod, uint32_t what) -> Status {
-    for (const std::string& word : words) {
-      auto found = resolver_->Find(word, pod);
-      if (found.ok()) {
-        RETURN_IF_ERROR(put(*found, what));
-      } else if (next_group_look_ns_ == 0) {
-        notes_.push_back(Message(found.status()) + "; waiting for it");
-      }
-    }
-    return OkStatus();
-  };
-  auto by_path = [&](const std::vector<std::string>& paths, uint32_t what) -> Status {
-    for (std::string path : paths) {
-      if (path.starts_with(hierarchy_.mount + "/")) path.erase(0, hierarchy_.mount.size());
-      if (!path.starts_with('/')) path.insert(0, "/");
-      auto id = CgroupIdOf(hierarchy_, path);
-      if (!id.ok()) return Annotate(id.status(), "--cgroup (hierarchy " + hierarchy_.Name() + ")");
-      RETURN_IF_ERROR(put({{*id, path}}, what));
-    }
-    return OkStatus();
-  };
-  RETURN_IF_ERROR(by_name(request.containers, false, BRINK_SNAP_GROUP_WANTED));
-  RETURN_IF_ERROR(by_name(request.pods, true, BRINK_SNAP_GROUP_WANTED));
-  RETURN_IF_ERROR(by_name(request.not_containers, false, BRINK_SNAP_GROUP_EXCLUDED));
-  RETURN_IF_ERROR(by_name(request.not_pods, true, BRINK_SNAP_GROUP_EXCLUDED));
-  RETURN_IF_ERROR(by_path(request.cgroups, BRINK_SNAP_GROUP_WANTED));
-  return by_path(request.not_cgroups, BRINK_SNAP_GROUP_EXCLUDED);
-}
-
-Status SnapSource::SetEventGroups() {
-  for (auto& object : objects_) RETURN_IF_ERROR(object->SetGroups(hierarchy_, wanted_groups_));
-  return OkStatus();
-}
-
 Status SnapSource::Start(SourceContext& context) {
   if (follower_) RETURN_IF_ERROR(follower_->Start(context));
   RETURN_IF_ERROR(side_->Attach());
@@ -358,22 +207,6 @@ void SnapSource::OnRecord(std::span<const std::byte> record) {
   MutexLock lock(new_groups_mutex_);
   // Nobody takes them where nothing is printed.
   if (new_groups_.size() < ContainerResolver::kMaxCached) new_groups_.emplace_back(group.id, std::string(group.path, strnlen(group.path, sizeof(group.path))));
-}
-
-std::vector<std::pair<uint64_t, std::string>> SnapSource::TakeNewGroups() {
-  MutexLock lock(new_groups_mutex_);
-  return std::exchange(new_groups_, {});
-}
-
-void SnapSource::OnTick(uint64_t now_ns) {
-  MutexLock lock(tick_mutex_);
-  if (!ticking_ || now_ns < next_group_look_ns_) return;
-  next_group_look_ns_ = now_ns + kGroupLookNs;
-  if (held_) (void)held_->Refresh();
-  if (!request_.groups.containers.empty() || !request_.groups.pods.empty() || !request_.groups.not_containers.empty() || !request_.groups.not_pods.empty()) {
-    // Groups come and go: what fails now is tried again.
-    if (FillGroups(maps_.groups_fd()).ok()) (void)SetEventGroups();
-  }
 }
 
 // Those that captures have asked for come in before the end.
@@ -434,12 +267,14 @@ std::vector<StatLine> SnapSource::Report() {
     std::string text;
     for (size_t j = 0; j < std::size(kNames); ++j) {
       lines.push_back({"trigger_" + std::to_string(i) + "_" + kNames[j], static_cast<double>(counts[j]), ""});
-      if (j == BRINK_SNAP_CNT_KEYS) continue;
+      // Nobody is there to be handed to.
+      if (j == BRINK_SNAP_CNT_KEYS || (j == BRINK_SNAP_CNT_NOT_HANDED && !follower_)) continue;
       if (counts[j] || j == BRINK_SNAP_CNT_HITS) text += absl::StrFormat("%s%d %s", text.empty() ? "" : ", ", counts[j], kTexts[j]);
     }
     if (counts[BRINK_SNAP_CNT_KEYS] > BRINK_SNAP_MAX_SEEN) text += absl::StrFormat(", %d keys forgotten (of --once-per %d are remembered)", counts[BRINK_SNAP_CNT_KEYS] - BRINK_SNAP_MAX_SEEN, BRINK_SNAP_MAX_SEEN);
     lines.push_back({"trigger_" + std::to_string(i), static_cast<double>(counts[BRINK_SNAP_CNT_TAKEN]), shown_[i].trigger.text + ": " + text});
   }
+  if (group_failures_) lines.push_back({"group_failures", static_cast<double>(group_failures_), absl::StrFormat("a group's events could not be had at %d looks: %s", group_failures_, group_failure_)});
   if (follower_) {
     for (StatLine& line : follower_->Report()) lines.push_back(std::move(line));
   }

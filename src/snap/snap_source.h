@@ -130,6 +130,8 @@ class SnapSource : public StackSource {
   std::atomic<uint64_t> next_group_look_ns_ = 0;
   Mutex tick_mutex_;  // a tick is not in the middle of Start or Stop
   bool ticking_ ABSL_GUARDED_BY(tick_mutex_) = false;
+  uint64_t group_failures_ = 0;   // ticks at which a group's events could not be had; read after Stop
+  std::string group_failure_;
   Mutex new_groups_mutex_;
   std::vector<std::pair<uint64_t, std::string>> new_groups_ ABSL_GUARDED_BY(new_groups_mutex_);
   std::unique_ptr<WalkSource> follower_;

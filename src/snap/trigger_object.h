@@ -66,6 +66,7 @@ class TriggerObject {
   // Links are closed in parallel: single uprobes take 0.1 s each.
   void Detach();
   // `by_group`, after Attach: opens events on these groups and what is below them, closes those of groups that are no longer meant.
+  // An error is that of a group which has none: the others have theirs, and the next call tries again.
   Status SetGroups(const ContainerHierarchy& hierarchy, std::span<const CgroupFolder> groups);
   // Manual triggers: captures on every CPU now.
   Status Fire();
@@ -94,6 +95,7 @@ class TriggerObject {
   Status AttachUserMulti(bpf_program* program, bool at_return);
   Status LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused);
   Status AttachEvents();
+  StatusOr<std::vector<bpf_link*>> LinkGroup(const perf_event_attr& attr, int folder);
   StatusOr<bpf_link*> LinkEvent(const perf_event_attr& attr, const PerfTarget& target);
   Status Keep(bpf_link* link, const std::string& what);
 

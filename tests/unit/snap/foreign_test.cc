@@ -96,6 +96,13 @@ TEST(OwnBranches, OthersAreMarkedWhereNothingIsKnownFromBefore) {
   EXPECT_EQ(own.left_at, std::nullopt);
 }
 
+// Alike is not the same: a loop's branches repeat. That `left` is older than `now` is for who keeps them.
+TEST(OwnBranches, ThoseOfALoopAreAllKept) {
+  const auto own = TellOwnBranches(Entries({{0x1010, 0x1000}, {kKernel, 0x1000}, {0x9010, 0x9100}}), Entries({{0x1010, 0x1000}, {0x1010, 0x1000}}), IsMapped);
+  EXPECT_THAT(Sources(own), ElementsAre(0x1010, kKernel, 0x1010, 0x1010));
+  EXPECT_EQ(own.left_at, 2u);
+}
+
 TEST(OwnBranches, AreNoMoreThanTheHardwareHas) {
   std::vector<std::pair<uint64_t, uint64_t>> loop(BRINK_MAX_HW_BRANCHES, {0x1010, 0x1000});
   const auto own = TellOwnBranches(Entries({{kKernel, 0x1020}, {0x9010, 0x9100}}), Entries(loop), IsMapped);

@@ -1,0 +1,150 @@
+// Whose hits are wanted: containers, pods and groups, as they are and as they come and go.
+#include <bpf/bpf.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/strings.h"
+#include "snap/snap_source.h"
+
+namespace brink::snap {
+namespace {
+
+constexpr uint64_t kGroupLookNs = 1'000'000'000;
+
+}  // namespace
+
+// Groups that are given by their folders lie where they lie; names are looked for where containers are told apart.
+Status SnapSource::ChooseHierarchyOfGroups() {
+  hierarchy_ = ChooseHierarchy();
+  const GroupRequest& groups = request_.groups;
+  std::optional<ContainerHierarchy> given;
+  const std::vector<ContainerHierarchy> all = MountedHierarchies();
+  for (const std::vector<std::string>* paths : {&groups.cgroups, &groups.not_cgroups}) {
+    for (const std::string& path : *paths) {
+      // The longest that fits: one hierarchy may be mounted below another.
+      auto it = all.end();
+      for (auto one = all.begin(); one != all.end(); ++one) {
+        const bool fits = path == one->mount || path.starts_with(one->mount + "/");
+        if (fits && (it == all.end() || one->mount.size() > it->mount.size())) it = one;
+      }
+      if (it == all.end()) continue;
+      if (given && given->mount != it->mount) return InvalidArgument("--cgroup: " + EscapeForTerminal(path) + " is of hierarchy " + it->Name() + ", another of " + given->Name() + ": a run tests one hierarchy");
+      given = *it;
+    }
+  }
+  if (!given || given->mount == hierarchy_.mount) return OkStatus();
+  if (!groups.containers.empty() || !groups.pods.empty() || !groups.not_containers.empty() || !groups.not_pods.empty()) {
+    return InvalidArgument("--cgroup is of hierarchy " + given->Name() + ", and containers are told apart by " + hierarchy_.Name() + " here: give one of them");
+  }
+  hierarchy_ = *given;
+  return OkStatus();
+}
+
+// Samples of one container need not interrupt the others.
+void SnapSource::ChooseEventsByGroup() {
+  if (!request_.groups.wants()) return;
+  auto sampled = [](const TriggerPlan& plan) { return plan.trigger.kind == TriggerKind::kSample || plan.trigger.kind == TriggerKind::kPerf; };
+  if (std::none_of(plans_.begin(), plans_.end(), sampled)) return;
+  if (!CanHoldEventsByGroup(hierarchy_)) {
+    notes_.push_back("samples interrupt everybody, those of others are dropped: perf events cannot be limited to groups of hierarchy " + hierarchy_.Name());
+    return;
+  }
+  for (TriggerPlan& plan : plans_) plan.by_group = sampled(plan);
+}
+
+Status SnapSource::ConfigureGroups(brink_snap_config* config) {
+  const GroupRequest& groups = request_.groups;
+  if (!hierarchy_.v2()) {
+    auto types = Types();
+    auto index = types.ok() ? (*types)->Enumerator(hierarchy_.controller + "_cgrp_id") : std::nullopt;
+    // cpuset_cgrp_id and the like; blkio is "io" inside the kernel.
+    if (!index && types.ok() && hierarchy_.controller == "blkio") index = (*types)->Enumerator("io_cgrp_id");
+    if (index) {
+      subsys_ = *index;
+      config->subsys = *index;
+      config->flags |= BRINK_SNAP_CFG_V1;
+    }
+  }
+  if (groups.wants()) config->flags |= BRINK_SNAP_CFG_CGROUPS;
+  if (groups.excludes()) config->flags |= BRINK_SNAP_CFG_NOT_CGROUPS;
+  if (groups.pidns_of) {
+    struct stat info;
+    std::string path = "/proc/" + std::to_string(groups.pidns_of) + "/ns/pid";
+    if (stat(path.c_str(), &info) != 0) return NotFound("--pidns: no process " + std::to_string(groups.pidns_of));
+    config->pidns = static_cast<uint32_t>(info.st_ino);
+    config->flags |= BRINK_SNAP_CFG_PIDNS;
+  }
+  return OkStatus();
+}
+
+// Groups as they are now. Names that answer to nothing yet are looked for again each second: a container may come later.
+Status SnapSource::FillGroups(int fd) {
+  const GroupRequest& request = request_.groups;
+  wanted_groups_.clear();
+  auto put = [&](const std::vector<CgroupFolder>& folders, uint32_t what) -> Status {
+    for (const CgroupFolder& folder : folders) {
+      if (what == BRINK_SNAP_GROUP_WANTED) wanted_groups_.push_back(folder);
+      if (bpf_map_update_elem(fd, &folder.id, &what, BPF_ANY) != 0) return ErrnoError(errno, "fill the cgroup filter");
+    }
+    return OkStatus();
+  };
+  auto by_name = [&](const std::vector<std::string>& words, bool pod, uint32_t what) -> Status {
+    for (const std::string& word : words) {
+      auto found = resolver_->Find(word, pod);
+      if (found.ok()) {
+        RETURN_IF_ERROR(put(*found, what));
+      } else if (next_group_look_ns_ == 0) {
+        notes_.push_back(Message(found.status()) + "; waiting for it");
+      }
+    }
+    return OkStatus();
+  };
+  auto by_path = [&](const std::vector<std::string>& paths, uint32_t what) -> Status {
+    for (std::string path : paths) {
+      if (path.starts_with(hierarchy_.mount + "/")) path.erase(0, hierarchy_.mount.size());
+      if (!path.starts_with('/')) path.insert(0, "/");
+      auto id = CgroupIdOf(hierarchy_, path);
+      if (!id.ok()) return Annotate(id.status(), "--cgroup (hierarchy " + hierarchy_.Name() + ")");
+      RETURN_IF_ERROR(put({{*id, path}}, what));
+    }
+    return OkStatus();
+  };
+  RETURN_IF_ERROR(by_name(request.containers, false, BRINK_SNAP_GROUP_WANTED));
+  RETURN_IF_ERROR(by_name(request.pods, true, BRINK_SNAP_GROUP_WANTED));
+  RETURN_IF_ERROR(by_name(request.not_containers, false, BRINK_SNAP_GROUP_EXCLUDED));
+  RETURN_IF_ERROR(by_name(request.not_pods, true, BRINK_SNAP_GROUP_EXCLUDED));
+  RETURN_IF_ERROR(by_path(request.cgroups, BRINK_SNAP_GROUP_WANTED));
+  return by_path(request.not_cgroups, BRINK_SNAP_GROUP_EXCLUDED);
+}
+
+Status SnapSource::SetEventGroups() {
+  Status failed;
+  for (auto& object : objects_) {
+    if (Status status = object->SetGroups(hierarchy_, wanted_groups_); !status.ok()) failed = status;
+  }
+  return failed;
+}
+
+std::vector<std::pair<uint64_t, std::string>> SnapSource::TakeNewGroups() {
+  MutexLock lock(new_groups_mutex_);
+  return std::exchange(new_groups_, {});
+}
+
+void SnapSource::OnTick(uint64_t now_ns) {
+  MutexLock lock(tick_mutex_);
+  if (!ticking_ || now_ns < next_group_look_ns_) return;
+  next_group_look_ns_ = now_ns + kGroupLookNs;
+  if (held_) (void)held_->Refresh();
+  if (!request_.groups.containers.empty() || !request_.groups.pods.empty() || !request_.groups.not_containers.empty() || !request_.groups.not_pods.empty()) {
+    // Groups come and go: what fails now is tried again.
+    (void)FillGroups(maps_.groups_fd());
+    if (Status failed = SetEventGroups(); !failed.ok()) {
+      ++group_failures_;
+      group_failure_ = Message(failed);
+    }
+  }
+}
+
+}  // namespace brink::snap
