@@ -61,9 +61,10 @@ std::string MoveWide(uint32_t word) {
   const uint32_t opc = Bits(word, 30, 29), hw = Bits(word, 22, 21);
   const uint64_t imm = Bits(word, 20, 5);
   if (opc == 1 || (!Bit(word, 31) && hw > 1)) return "";
-  if (opc == 3) return absl::StrFormat(hw ? "movk %s, #%d, lsl #%d" : "movk %s, #%d", D(word), imm, hw * 16);
+  const std::string shift = hw ? absl::StrFormat(", lsl #%d", hw * 16) : "";
+  if (opc == 3) return absl::StrFormat("movk %s, #%d%s", D(word), imm, shift);
   const bool odd = imm == 0 && hw != 0;  // a form that no assembler would choose keeps its own name
-  if (odd || (opc == 0 && !Bit(word, 31) && imm == 0xffff)) return absl::StrFormat(hw ? "%s %s, #%d, lsl #%d" : "%s %s, #%d", opc ? "movz" : "movn", D(word), imm, hw * 16);
+  if (odd || (opc == 0 && !Bit(word, 31) && imm == 0xffff)) return absl::StrFormat("%s %s, #%d%s", opc ? "movz" : "movn", D(word), imm, shift);
   uint64_t value = imm << hw * 16;
   if (opc == 0) value = ~value;
   return absl::StrFormat("mov %s, #%d", D(word), Bit(word, 31) ? static_cast<int64_t>(value) : int64_t{static_cast<int32_t>(value)});
