@@ -43,9 +43,8 @@ constexpr const char* kWriting =
 
 // What such an entry says is confirmed at the call's end, or it is not.
 void ConfirmAtExit(brink_cfi_config* config) {
-  for (std::string_view name : Split(kWriting, ' ')) {
-    auto number = snap::SyscallByName(name);
-    if (number && *number < BRINK_CFI_CALLS && (config->call[*number] & BRINK_CFI_AT_ENTER)) config->call[*number] |= BRINK_CFI_WRITES | BRINK_CFI_AT_EXIT;
+  for (uint32_t number = 0; number < BRINK_CFI_CALLS; ++number) {
+    if ((config->call[number] & BRINK_CFI_AT_ENTER) && WritesMemory(number)) config->call[number] |= BRINK_CFI_WRITES | BRINK_CFI_AT_EXIT;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <linux/bpf.h>
 
+#include "kernel/uprobe_multi.h"
 #include "probe/bpf_trial.h"
 #include "probe/known_loop.h"
 
@@ -38,15 +39,6 @@ Finding UprobeCause(const TrialError& error) {
   }
   return {};
 }
-
-// BPF_LINK_CREATE for uprobe_multi by hand: libbpf 1.1 and its headers do not know it. The kernel's layout, in full.
-struct LinkCreateUprobeMulti {
-  uint32_t prog_fd, target_fd, attach_type, flags;
-  uint64_t path, offsets, ref_ctr_offsets, cookies;
-  uint32_t cnt, multi_flags, pid, pad;
-};
-static_assert(sizeof(LinkCreateUprobeMulti) == 64 && offsetof(LinkCreateUprobeMulti, cnt) == 48);
-constexpr uint32_t kTraceUprobeMulti = 48;
 
 StatusOr<Attached> AttachUprobeMulti(bpf_program* program) {
   ASSIGN_OR_RETURN(FilePlace place, PlaceOf(reinterpret_cast<const void*>(&brink_probe_target)));

@@ -5,20 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 
 #include "snap/trigger_object.h"
 
 namespace brink::snap {
 namespace {
 
-// BPF_LINK_CREATE for uprobe_multi by hand: libbpf 1.1 and its headers do not know it. The kernel's layout.
-struct CreateUprobeMulti {
-  uint32_t prog_fd, target_fd, attach_type, flags;
-  uint64_t path, offsets, ref_ctr_offsets, cookies;
-  uint32_t cnt, multi_flags, pid, pad;
-};
-static_assert(sizeof(CreateUprobeMulti) == 64 && offsetof(CreateUprobeMulti, cnt) == 48);
 constexpr uint32_t kUprobeMultiReturn = 1;
 // The kernel's ENOTSUPP, which no header of user space has.
 constexpr int kErrorNotSupported = 524;
@@ -35,7 +27,7 @@ Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span
     counters.push_back(place.ref_ctr);
     any_counter = any_counter || place.ref_ctr;
   }
-  CreateUprobeMulti create = {};
+  LinkCreateUprobeMulti create = {};
   create.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
   create.attach_type = kTraceUprobeMulti;
   create.path = reinterpret_cast<uint64_t>(plan_.program.c_str());

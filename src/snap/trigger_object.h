@@ -19,6 +19,7 @@
 #include "brink/abi/snap.h"
 #include "container/hierarchy.h"
 #include "kernel/perf_event.h"
+#include "kernel/uprobe_multi.h"
 #include "snap/places.h"
 #include "snap/shared_maps.h"
 #include "snap/trigger.h"
@@ -112,8 +113,6 @@ class TriggerObject {
   std::string how_;
 };
 
-// The attach type of uprobe_multi, which libbpf 1.1 does not know.
-inline constexpr int kTraceUprobeMulti = 48;
 // Most single probes of one trigger where the kernel has no multi form: each takes 0.1 s to go.
 inline constexpr size_t kMostSingleProbes = 64;
 
