@@ -34,7 +34,7 @@ struct RecordOptions {
 
   std::string walk_mode = "auto";
   uint64_t walk_budget_ns = 0, code_cache = 28u << 20;
-  double walk_share_percent = 2, walk_wait_percent = 1;
+  double walk_share_percent = -1, walk_wait_percent = -1;  // below 0: by the frequency
   bool allow_device = false;
 
   std::string output = "brink.data";

@@ -102,19 +102,18 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   ASSIGN_OR_RETURN(walk.mode, ChooseWalkMode(options, overrides, request));
   walk.depth = static_cast<uint32_t>(options.depth);
   // Depth is worth more than frequency (docs/walk.md), where the frequency leaves time for it.
-  const uint64_t frequency = request->spec.session.frequency;
+  const uint64_t frequency = request->spec.session.frequency ? request->spec.session.frequency : UINT64_MAX;
+  const auto* usual = std::find_if(std::begin(kWalkDefaults), std::end(kWalkDefaults), [&](const auto& row) { return frequency <= row.up_to_hz; });
   if (walk.depth == 0) {
-    for (const auto& row : kWalkDepths) {
-      if (walk.depth == 0 && frequency != 0 && frequency <= row.up_to_hz) walk.depth = row.depth;
-    }
+    walk.depth = usual->depth;
     if (walk.mode == WalkMode::kInterrupt) walk.depth = std::min<uint32_t>(walk.depth, BRINK_WALK_IRQ_DEPTH);
     walk.depth_is_wish = true;
   }
   walk.budget_ns = options.walk_budget_ns;
-  walk.share_permille = static_cast<uint32_t>(options.walk_share_percent * 10);
+  walk.share_permille = options.walk_share_percent < 0 ? usual->share_permille : static_cast<uint32_t>(options.walk_share_percent * 10);
   walk.cache_bytes = options.code_cache;
   walk.allow_device = options.allow_device;
-  walk.wait_permille = static_cast<uint32_t>(options.walk_wait_percent * 10);
+  walk.wait_permille = options.walk_wait_percent < 0 ? usual->wait_permille : static_cast<uint32_t>(options.walk_wait_percent * 10);
   // A hardware event comes as an NMI, which may have interrupted anything that a walk would look at.
   const auto& events = request->spec.session.events;
   const auto nmi = std::find_if(events.begin(), events.end(), [](const EventSpec& event) { return event.is_hardware(); });

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bitset>
 #include <cstring>
-#include <ctime>
 
 #include "base/check.h"
 #include "base/thread.h"
@@ -14,7 +13,6 @@ namespace brink {
 namespace {
 
 constexpr size_t kLongestInstruction = 15;
-constexpr size_t kMaxNotes = 8;
 constexpr size_t kKeepsRoom = 64;   // pages: a smaller cache is used whole
 constexpr double kFreeShare = 0.06, kSweepsRoom = 0.5;
 constexpr uint64_t kBetweenEvictions = 8;  // misses
@@ -22,12 +20,6 @@ constexpr size_t kPart = 96;  // instructions lifted at once: some 20 us
 constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
 constexpr int kUserBits = 56;  // no machine has larger addresses in user space; on arm64 libraries lie above 2^47
 constexpr uint32_t kLinesPerPage = BRINK_WALK_PAGE_SIZE / BRINK_WALK_CODE_LINE;
-
-uint64_t ThreadCpuNs() {
-  timespec t{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
 
 uint64_t PageOf(uint64_t address) { return address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}; }
 uint16_t OffsetOf(uint64_t address) { return static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)); }
@@ -43,7 +35,13 @@ uint64_t LineHash(const uint8_t* line, uint32_t index) {
 }  // namespace
 
 LiftService::LiftService(std::span<brink_uop> uops, std::span<brink_walk_page> pages, WalkTables* tables, LiftServiceOptions options)
-    : tables_(*tables), options_(std::move(options)), scanner_(options_.proc_root), pages_(pages), cache_(uops, pages), slots_(pages.size()) {
+    : tables_(*tables),
+      options_(std::move(options)),
+      pages_(pages),
+      cache_(uops, pages),
+      slots_(pages.size()),
+      judge_(tables, {options_.vetting, options_.queue_limit, options_.max_processes, options_.proc_root},
+             [this](std::unique_ptr<brink_miss> miss) { AddFirst(std::move(miss)); }) {
   PriorityMutexLock lock(cache_mutex_);
   if (options_.restore) cache_.RestoreBy(options_.restore);
 }
@@ -52,19 +50,17 @@ LiftService::~LiftService() { Stop(); }
 
 Status LiftService::Start() {
   ASSIGN_OR_RETURN(thread_, StartThread("the thread that lifts", [this] { Loop(); }));
-  ASSIGN_OR_RETURN(vetter_, StartThread("the thread that judges processes", [this] { VetLoop(); }));
-  return OkStatus();
+  return judge_.Start();
 }
 
 void LiftService::Stop() {
+  judge_.Stop();
   {
     MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.NotifyAll();
-  vet_wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
-  if (vetter_.joinable()) vetter_.join();
 }
 
 namespace {
@@ -88,31 +84,28 @@ void LiftService::Add(Work work) {
   {
     MutexLock lock(mutex_);
     ++stats_.misses;
-    // Nothing of a process is walked before it is judged.
-    if (work.miss && work.miss->reason == BRINK_MISS_PROCESS) return AddProcess(std::move(work));
-    if (!work.miss || queue_.size() >= options_.queue_limit) {
+    const bool process = work.miss && work.miss->reason == BRINK_MISS_PROCESS;
+    if (!process && (!work.miss || queue_.size() >= options_.queue_limit)) {
       ++stats_.queue_full;
       return;
     }
-    queue_.push_back(std::move(work));
+    if (!process) queue_.push_back(std::move(work));
   }
-  wake_.NotifyOne();
+  // Nothing of a process is walked before it is judged.
+  if (work.miss) judge_.Enqueue(std::move(work.miss));
+  else wake_.NotifyOne();
 }
 
-// Each process waits once, with what was last said of it.
-void LiftService::AddProcess(Work work) {
-  for (Work& waiting : vets_) {
-    if (waiting.miss->asid != work.miss->asid) continue;
-    ++stats_.merged;
-    waiting = std::move(work);
-    return;
+void LiftService::AddFirst(std::unique_ptr<brink_miss> miss) {
+  {
+    MutexLock lock(mutex_);
+    if (queue_.size() >= options_.queue_limit) {
+      ++stats_.queue_full;
+      return;
+    }
+    queue_.push_front({.miss = std::move(miss), .lifted = false, .ways = {}});
   }
-  if (vets_.size() >= options_.queue_limit) {
-    ++stats_.queue_full;
-    return;
-  }
-  vets_.push_back(std::move(work));
-  vet_wake_.NotifyOne();
+  wake_.NotifyOne();
 }
 
 void LiftService::LiftNow(std::span<const std::byte> record) {
@@ -165,11 +158,6 @@ bool LiftService::LiftPage(uint64_t object, std::span<const uint8_t> code, std::
   return room;
 }
 
-void LiftService::Forget(pid_t tgid) {
-  MutexLock lock(mutex_);
-  if (ended_.size() < options_.max_processes) ended_.push_back(tgid);
-}
-
 void LiftService::Loop() {
   while (true) {
     Work work;
@@ -186,77 +174,9 @@ void LiftService::Loop() {
   }
 }
 
-void LiftService::VetLoop() {
-  while (true) {
-    Work work;
-    {
-      MutexLock lock(mutex_);
-      while (!stop_ && vets_.empty()) vet_wake_.Wait(mutex_);
-      if (stop_) return;
-      work = std::move(vets_.front());
-      vets_.pop_front();
-    }
-    ForgetEnded();
-    Vet(*work.miss);
-    {
-      MutexLock lock(mutex_);
-      vet_ns_ = ThreadCpuNs();
-      // The code that it brought is what its next walk needs.
-      if (queue_.size() < options_.queue_limit) queue_.push_front(std::move(work));
-      else ++stats_.queue_full;
-    }
-    wake_.NotifyOne();
-  }
-}
-
-void LiftService::ForgetEnded() {
-  std::vector<pid_t> ended;
-  {
-    MutexLock lock(mutex_);
-    ended.swap(ended_);
-  }
-  if (ended.empty()) return;
-  const absl::flat_hash_set<pid_t> gone(ended.begin(), ended.end());
-  absl::erase_if(judged_, [&](const auto& entry) {
-    if (!gone.contains(entry.second.tgid)) return false;
-    tables_.RemoveProcess(entry.first);
-    return true;
-  });
-}
-
 void LiftService::Handle(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways) {
-  if (miss.reason == BRINK_MISS_PROCESS) Vet(miss);
+  if (miss.reason == BRINK_MISS_PROCESS) judge_.Judge(miss);
   LiftCode(miss, lifted, std::move(ways));
-}
-
-void LiftService::Vet(const brink_miss& miss) {
-  if (auto it = judged_.find(miss.asid); it != judged_.end() && it->second.vm_stamp == miss.vm_stamp) return;
-  auto areas = ReadVmAreas(static_cast<pid_t>(miss.tgid), options_.proc_root);
-  if (!areas.ok()) {
-    MutexLock lock(mutex_);
-    ++stats_.gone;
-    return;
-  }
-  auto segments = scanner_.Scan(static_cast<pid_t>(miss.tgid), *areas);
-  Verdict verdict = Judge(*areas, segments, options_.vetting);
-  verdict.proc.vm_stamp = miss.vm_stamp;
-  while (judged_.size() >= options_.max_processes && !judged_age_.empty()) {
-    if (judged_.erase(judged_age_.front()) > 0) tables_.RemoveProcess(judged_age_.front());
-    judged_age_.pop_front();
-  }
-  // Those that ended are in the order of age only.
-  if (judged_age_.size() > 2 * options_.max_processes) std::erase_if(judged_age_, [this](uint64_t asid) { return !judged_.contains(asid); });
-  if (judged_.insert_or_assign(miss.asid, Judged{static_cast<pid_t>(miss.tgid), miss.vm_stamp}).second) judged_age_.push_back(miss.asid);
-  bool stored = tables_.PutProcess(miss.asid, verdict.proc);
-  if (!stored) judged_.erase(miss.asid);  // no place in the table: asked again
-  MutexLock lock(mutex_);
-  ++stats_.vetted;
-  if (!stored) ++stats_.cache_full;
-  if (verdict.proc.flags & BRINK_PROC_REFUSED) ++stats_.refused;
-  else if (!(verdict.proc.flags & BRINK_PROC_FSBASE)) ++stats_.limited;
-  if (!verdict.note.empty() && notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), verdict.note) == notes_.end()) {
-    notes_.push_back(verdict.note);
-  }
 }
 
 // The page that holds `address`: found by content, or taken in. 0 when there is no room.
@@ -488,15 +408,13 @@ void LiftService::Evict() {
 }
 
 LiftStats LiftService::stats() const {
-  MutexLock lock(mutex_);
-  LiftStats stats = stats_;
-  stats.busy_ns += vet_ns_;
+  LiftStats stats;
+  {
+    MutexLock lock(mutex_);
+    stats = stats_;
+  }
+  judge_.AddTo(&stats);
   return stats;
-}
-
-std::vector<std::string> LiftService::notes() const {
-  MutexLock lock(mutex_);
-  return notes_;
 }
 
 }  // namespace brink

@@ -5,7 +5,7 @@
 // enters (bpf/walk/hash.h) and validates every line, so nothing here can make it walk wrong code.
 //
 // Threads: Enqueue from the drain thread, LiftNow and LiftPage from any; everything else happens on the service's own threads between
-// Start and Stop: one lifts, one judges processes, which reads all their code once and would keep the other waiting.
+// Start and Stop: one lifts, one judges processes (process_judge.h), which would keep the other waiting.
 // stats() is safe at any time.
 #pragma once
 
@@ -21,49 +21,15 @@
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
-#include <absl/container/flat_hash_set.h>
 
 #include "base/status.h"
 #include "base/sync.h"
 #include "brink/abi/walk.h"
-#include "source/segment_scan.h"
-#include "source/vetting.h"
+#include "source/process_judge.h"
+#include "source/walk_tables.h"
 #include "walk/code_cache.h"
 
 namespace brink {
-
-// What the service writes besides the two arrays: the BPF hash maps, or plain containers in tests.
-class WalkTables {
- public:
-  virtual ~WalkTables() = default;
-  virtual void PutLines(std::span<const uint64_t> hashes, uint32_t slot) = 0;
-  virtual void RemoveLine(uint64_t hash) = 0;
-  virtual bool PutProcess(uint64_t asid, const brink_walk_proc& proc) = 0;
-  virtual void RemoveProcess(uint64_t asid) = 0;
-  // Returns when no walk that began before the call is still running. False: one would not end; nothing may be reused.
-  virtual bool WaitForWalks() = 0;
-};
-
-struct LiftStats {
-  uint64_t misses = 0;         // records taken
-  uint64_t queue_full = 0;     // records dropped because the service was behind
-  uint64_t merged = 0;         // of processes that were waiting to be judged already
-  uint64_t pages = 0;          // in the cache now
-  uint64_t instructions = 0;   // lifted
-  uint64_t unsupported = 0;    // of them ending a walk
-  uint64_t at_once = 0;        // misses lifted while the walk waited
-  uint64_t shared = 0;         // misses served by a page that was lifted already
-  uint64_t ahead = 0;          // places lifted before anybody missed them
-  uint64_t evicted = 0;        // pages
-  uint64_t cache_full = 0;     // misses that found no room
-  uint64_t no_code = 0;        // misses whose page was not in memory
-  uint64_t vetted = 0;         // address spaces judged
-  uint64_t refused = 0;        // of them not walked
-  uint64_t limited = 0;        // of them walked without segment bases
-  uint64_t gone = 0;           // ended before they could be judged
-  uint64_t busy_ns = 0;        // CPU time of the service's threads
-  uint64_t helper_ns = 0;      // CPU time of LiftNow
-};
 
 struct LiftServiceOptions {
   VettingOptions vetting;
@@ -92,11 +58,11 @@ class LiftService {
   // calling thread, any; nothing is evicted for it. The rest of the page is lifted too. False: there is no room.
   bool LiftPage(uint64_t object, std::span<const uint8_t> code, std::span<const uint64_t> addresses);
   // The process ended: its judgement is forgotten.
-  void Forget(pid_t tgid);
+  void Forget(pid_t tgid) { judge_.Forget(tgid); }
 
   LiftStats stats() const;
   // Notes about address spaces that are refused or limited, each once; at most a few.
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes() const { return judge_.notes(); }
 
   // What the threads do with one record; public for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
   void Handle(const brink_miss& miss, bool lifted = false, std::vector<walk::WayOut> ways = {});
@@ -119,11 +85,9 @@ class LiftService {
   };
 
   void Add(Work work);
-  void AddProcess(Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a process that was just judged: before all others.
+  void AddFirst(std::unique_ptr<brink_miss> miss) ABSL_LOCKS_EXCLUDED(mutex_);
   void Loop();
-  void VetLoop();
-  void ForgetEnded();
-  void Vet(const brink_miss& miss);
   void LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways);
   // A page's code as it came with a miss: the address of its first byte, its bytes and those behind them.
   struct PageCode {
@@ -150,7 +114,6 @@ class LiftService {
 
   WalkTables& tables_;
   const LiftServiceOptions options_;
-  SegmentScanner scanner_;
 
   // Held for a part of a page at a time, so that a walk that waits is served between two others.
   PriorityMutex cache_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
@@ -168,25 +131,13 @@ class LiftService {
   absl::flat_hash_map<ContentKey, uint32_t> by_content_ ABSL_GUARDED_BY(cache_mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> line_owner_ ABSL_GUARDED_BY(cache_mutex_);  // hash -> slot
 
-  // Of the thread that judges.
-  struct Judged {
-    pid_t tgid;
-    uint64_t vm_stamp;
-  };
-  absl::flat_hash_map<uint64_t, Judged> judged_;  // by asid
-  std::deque<uint64_t> judged_age_;
-
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
-  CondVar vet_wake_;
-  std::deque<Work> vets_ ABSL_GUARDED_BY(mutex_);  // misses of processes that are to be judged, each once
-  std::vector<pid_t> ended_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   LiftStats stats_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
-  uint64_t vet_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // CPU time of the thread that judges
-  std::thread thread_, vetter_;
+  std::thread thread_;
+  ProcessJudge judge_;  // calls AddFirst
 };
 
 }  // namespace brink

@@ -40,7 +40,8 @@ constexpr uint32_t kReserveNs = 4'000, kReserveNsPerBranch = 8;
 constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
 // A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
 constexpr uint64_t kWalkTaskMaxDelayNs = 60'000'000;  // above WALK_LATE_END_NS of bpf/walk/task.h
-constexpr uint32_t kWaitBurstNsPerPermille = 6'000'000;
+// What may be used up at once: a quarter of a second's share of walk time, two seconds' of waits, which come when a program starts.
+constexpr uint32_t kBurstNsPerPermille = 250'000, kWaitBurstNsPerPermille = 2'000'000;
 constexpr auto kEpochPatience = std::chrono::milliseconds(200);
 
 // One array map that user space writes without system calls.
@@ -206,7 +207,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   config.reserve_ns = std::min(config.budget_ns / 4, kReserveNs + kReserveNsPerBranch * options_.depth);
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;
-  config.bucket_burst_ns = 10'000'000;
+  config.bucket_burst_ns = std::min<uint32_t>(options_.share_permille, 1000) * kBurstNsPerPermille;
   tally_.budget_ns = config.budget_ns;
   config_ = config;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));

@@ -35,7 +35,7 @@ struct WalkSourceOptions {
   uint32_t depth = 0;                     // branches of a stack; 0: the default of the mode
   bool depth_is_wish = false;             // interrupt mode takes as much of it as it can
   uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
-  uint32_t share_permille = 20;           // most walk time of a CPU
+  uint32_t share_permille = 20;           // most walk time of a CPU; 0: no limit
   uint32_t max_steps = 0;                 // 0: from the depth
   uint64_t cache_bytes = size_t{28} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
@@ -51,11 +51,13 @@ struct WalkSourceOptions {
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;
-// What record asks for by itself up to so many samples a second: about the same time, and truer edges (docs/walk.md). In
-// interrupt mode BRINK_WALK_IRQ_DEPTH of it.
+// What record asks for by itself up to so many samples a second, the last row beyond. Deep stacks have truer edges, so few
+// samples are deep ones, in interrupt mode BRINK_WALK_IRQ_DEPTH at most. Many shallow walks may take less time: each also
+// displaces what the target had in its caches, and costs it 1.7 times its own time (docs/walk.md).
 inline constexpr struct {
-  uint32_t up_to_hz, depth;
-} kWalkDepths[] = {{125, 256}, {250, 128}};
+  uint64_t up_to_hz;
+  uint32_t depth, share_permille, wait_permille;
+} kWalkDefaults[] = {{125, 256, 20, 10}, {250, 128, 20, 10}, {UINT64_MAX, kWalkDefaultDepth, 7, 3}};
 inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
 inline constexpr uint64_t kWalkTryBudgetNs = 40'000;
 inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;

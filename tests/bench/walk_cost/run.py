@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """What walking costs the target, in its own CPU time: interleaved runs of real programs, bare, under perf record -e
-cpu-clock and under brink record --source walk at the same rate. Prints medians of the slowdown in per cent and brink's own statistics;
-compare columns, not absolute figures: the machine is noisy.
+cpu-clock and under brink record --source walk at the same rate. Prints the slowdown in per cent of the lower quartiles of the runs
+(what disturbs a run only lengthens it), brink's distance to perf in points with a 95 % interval (bootstrap over the turns), and
+brink's own statistics. --record may be given several times: each set of options is a way of its own.
 
-usage: run.py [--brink build/brink] [--rate HZ] [--repeat N] [--record OPTIONS] [--json]
+usage: run.py [--brink build/brink] [--rate HZ] [--repeat N] [--record OPTIONS]... [--programs LIST] [--json]
 """
 import argparse
 import json
 import os
+import random
 import shlex
 import statistics
 import subprocess
@@ -57,12 +59,47 @@ def run(argv, times):
         return sum(float(word) for word in file.read().split()), done.stderr.decode(errors="replace")
 
 
+def quartile(values):
+    """The lower one: between the two runs around it."""
+    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
+
+
+def distance(times, way, turns):
+    """Points of slowdown between a way and perf, from these turns."""
+    at = {name: quartile([times[name][turn] for turn in turns]) for name in ("bare", "perf", way)}
+    return 100 * (at[way] - at["perf"]) / at["bare"]
+
+
+def interval(times, way):
+    turns, chance = range(len(times["bare"])), random.Random(1)
+    drawn = sorted(distance(times, way, chance.choices(turns, k=len(turns))) for _ in range(1000))
+    return drawn[25], drawn[974]
+
+
+def judge(program, times, logs, print_it):
+    bare = quartile(times["bare"])
+    rows = {"bare_s": round(bare, 3)}
+    if print_it:
+        print(f"{program}: bare {bare:.3f} s, perf +{100 * (quartile(times['perf']) / bare - 1):.2f} %", flush=True)
+    for way in list(times)[1:]:
+        row = {"slowdown_percent": round(100 * (quartile(times[way]) / bare - 1), 2)}
+        if way != "perf":
+            low, high = interval(times, way)
+            row["above_perf_points"], row["interval"] = round(distance(times, way, range(len(times["bare"]))), 2), [round(low, 2), round(high, 2)]
+            row["statistics"] = [line.strip() for line in logs[way].splitlines() if "walk" in line or "brink itself" in line]
+            if print_it:
+                print(f"  {way}: +{row['slowdown_percent']:.2f} %, above perf {row['above_perf_points']:+.2f} points [{low:+.2f}, {high:+.2f}]")
+                print("".join(f"    {line}\n" for line in row["statistics"]), end="", flush=True)
+        rows[way] = row
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
     parser.add_argument("--rate", default="1000")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--record", default="--source walk")
+    parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--record", action="append")
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -77,26 +114,16 @@ def main():
             ways = {
                 "bare": command,
                 "perf": ["perf", "record", "-q", "-B", "-N", "-e", "cpu-clock", "-F", args.rate, "-o", f"{folder}/p.data", "--"] + command,
-                "brink": [args.brink, "record", *shlex.split(args.record), "-F", args.rate, "-o", f"{folder}/b.data", "--"] + command,
             }
-            times, log = {name: [] for name in ways}, ""
+            for options in args.record or [""]:
+                ways[f"brink {options}".strip()] = [args.brink, "record", "--source", "walk", *shlex.split(options), "-F", args.rate, "-o",
+                                                    f"{folder}/b.data", "--"] + command
+            times, logs = {name: [] for name in ways}, {}
             for turn in range(args.repeat):
                 for name in (list(ways) if turn % 2 == 0 else list(ways)[::-1]):
-                    seconds, text = run(ways[name], f"{folder}/times")
+                    seconds, logs[name] = run(ways[name], f"{folder}/times")
                     times[name].append(seconds)
-                    log = text if name == "brink" else log
-            bare = statistics.median(times["bare"])
-            row = {"bare_s": round(bare, 3)}
-            for name in ("perf", "brink"):
-                # Pairs of the same turn, so that a slow moment of the machine weighs on both.
-                ratios = [t / b for t, b in zip(times[name], times["bare"])]
-                row[f"{name}_slowdown_percent"] = round(100 * (statistics.median(ratios) - 1), 2)
-            row["statistics"] = [line.strip() for line in log.splitlines() if "walk" in line or "depth" in line or "step" in line][:12]
-            table[program] = row
-            if not args.json:
-                print(f"{program:10} bare {bare:6.3f} s  perf +{row['perf_slowdown_percent']:5.2f} %  brink +{row['brink_slowdown_percent']:5.2f} %", flush=True)
-                for line in row["statistics"]:
-                    print(f"           {line}")
+            table[program] = judge(program, times, logs, not args.json)
     if args.json:
         print(json.dumps(table, indent=1))
 
