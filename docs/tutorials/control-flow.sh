@@ -40,11 +40,11 @@ C
 gcc -g -O1 server.c -o server
 
 # 1. The healthy server in a container of its own, recorded from outside, judged: nothing above low. Status 4 would say otherwise.
-"$brink" record -q -F 1000 -o healthy.data -- unshare --pid --fork --mount-proc ./server
+"$brink" record -q -F 1000 --walk-share 2 -o healthy.data -- unshare --pid --fork --mount-proc ./server
 "$brink" cfi replay --fail-on medium healthy.data
 
 # 2. The hijacked one. Each broken edge comes with the branches around it.
-"$brink" record -q -F 1000 -o hijacked.data -- unshare --pid --fork --mount-proc ./server now
+"$brink" record -q -F 1000 --walk-share 2 -o hijacked.data -- unshare --pid --fork --mount-proc ./server now
 status=0
 "$brink" cfi replay --fail-on medium hijacked.data > alarms.txt || status=$?
 head -12 alarms.txt

@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--profile", default="20000")
     parser.add_argument("--seconds", default="3", help="how long perf looks (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--record", default="--depth 32")
+    parser.add_argument("--record", default="--depth 32 --walk-wait 0")
     parser.add_argument("--functions", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()

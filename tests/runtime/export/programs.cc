@@ -71,7 +71,7 @@ std::string Program(const std::string& how) {
 }
 
 std::string Record(const TempDir& dir, const std::string& name, const std::vector<std::string>& options, const std::vector<std::string>& command) {
-  std::vector<std::string> words = {"record", "-F", "1999", "--max-loss", "100", "-o", dir.File(name)};
+  std::vector<std::string> words = {"record", "-F", "1999", "--walk-share", "2", "--max-loss", "100", "-o", dir.File(name)};
   words.insert(words.end(), options.begin(), options.end());
   words.push_back("--");
   words.insert(words.end(), command.begin(), command.end());

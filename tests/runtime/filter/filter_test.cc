@@ -88,7 +88,7 @@ TEST(Filter, ContainersAndCgroupsAreChosenByName) {
   TempDir dir;
   const std::string in_container = "mkdir " + folder + "; echo $$ > " + folder + "/cgroup.procs; i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
   auto record = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"record", "-a", "--all-cgroups", "--source", "walk", "-F", "1000", "-o", dir.File("c.data")};
+    std::vector<std::string> words = {"record", "-a", "--all-cgroups", "--source", "walk", "-F", "1000", "--walk-share", "2", "-o", dir.File("c.data")};
     words.insert(words.end(), more.begin(), more.end());
     for (const char* word : {"--", "/bin/sh", "-c", in_container.c_str()}) words.push_back(word);
     auto result = RunBrink(words);
@@ -129,7 +129,7 @@ TEST(Filter, WalkedStacksGoThroughTheBrbeModel) {
   SKIP_UNLESS("source.walk");
   TempDir dir;
   const std::string busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-  ASSERT_EQ(RunBrink({"record", "--source", "walk", "-F", "2000", "-o", dir.File("w.data"), "--", "/bin/sh", "-c", busy}).status, 0);
+  ASSERT_EQ(RunBrink({"record", "--source", "walk", "-F", "2000", "--walk-share", "2", "-o", dir.File("w.data"), "--", "/bin/sh", "-c", busy}).status, 0);
   auto lines = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"script", "-i", dir.File("w.data"), "-F", "brstack"};
     words.insert(words.end(), more.begin(), more.end());
@@ -166,7 +166,7 @@ TEST(Filter, WalkedStacksGoThroughTheBrbeModel) {
   // EL0 prohibited: user branches leave nothing.
   for (const auto& stack : lines({"--brbe-model", "numrec=64,brbcr=0xC0013A"})) EXPECT_TRUE(stack.empty());
   // Recorded through the model: the file says so, and perf's type and privilege are in it.
-  auto live = RunBrink({"record", "--source", "walk", "-F", "2000", "--brbe-model", "numrec=16,brbfcr=0x400000,brbcr=0xC0013B", "-o", dir.File("m.data"), "--", "/bin/sh", "-c", busy});
+  auto live = RunBrink({"record", "--source", "walk", "-F", "2000", "--walk-share", "2", "--brbe-model", "numrec=16,brbfcr=0x400000,brbcr=0xC0013B", "-o", dir.File("m.data"), "--", "/bin/sh", "-c", busy});
   ASSERT_EQ(live.status, 0) << live.err;
   EXPECT_THAT(live.err, HasSubstr("brbe model:"));
   auto text = RunBrink({"script", "-i", dir.File("m.data")}).out;

@@ -56,7 +56,7 @@ TEST(Restless, IsRecordedWithinLimitsAndWithoutItsEscapes) {
   std::ofstream(dir.File("restless.c")) << kRestless;
   auto built = testing_support::Run({"gcc", "-O1", "-o", dir.File("restless"), dir.File("restless.c")});
   if (built.status != 0) GTEST_SKIP() << "needs gcc";
-  auto run = Harmless({"record", "--source", "walk", "-F", "1000", "-o", dir.File("it.data"), "--", dir.File("restless")});
+  auto run = Harmless({"record", "--source", "walk", "-F", "1000", "--walk-share", "2", "-o", dir.File("it.data"), "--", dir.File("restless")});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_GT(std::stol(run.out), 100) << "it went on all the time";
   auto report = Harmless({"report", "-i", dir.File("it.data"), "-t", "functions,branches,stops"});

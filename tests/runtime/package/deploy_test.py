@@ -71,7 +71,7 @@ class Rights(unittest.TestCase):
         Of a process alone it walks, and says how."""
         capabilities, args = manifest()
         if pid:
-            args = [word for word in args if word not in ("-a", "--all-cgroups", "-q")] + ["--source", "walk", "-F", "499", "-p", str(pid)]
+            args = [word for word in args if word not in ("-a", "--all-cgroups", "-q")] + ["--source", "walk", "-F", "499", "--walk-share", "2", "-p", str(pid)]
         wanted = ",".join(["-all"] + ["+" + c.lower() for c in capabilities if c != without])
         data, report = os.path.join(self.folder, "x.data"), os.path.join(self.folder, "report.json")
         for name in os.listdir(self.folder):

@@ -224,7 +224,7 @@ class Packages(unittest.TestCase):
         shutil.move(os.path.join(self.folder, "unpacked", top), os.path.join(root, "opt/brink"))
         # With the kernel's file systems, in a mount namespace that ends with it.
         script = f"""set -e; mount -t proc proc {root}/proc; mount --rbind /sys {root}/sys; mount --rbind /dev {root}/dev
-            exec chroot {root} sh -ec '/opt/brink/bin/brink record -q -F 997 -o /x.data -- sh -c "i=0; while [ \\$i -lt 200000 ]; do i=\\$((i+1)); done"
+            exec chroot {root} sh -ec '/opt/brink/bin/brink record -q -F 997 --walk-share 2 -o /x.data -- sh -c "i=0; while [ \\$i -lt 200000 ]; do i=\\$((i+1)); done"
                                        /opt/brink/bin/brink report -i /x.data -n 5'"""
         report = run("unshare", "-m", "--propagation", "private", "sh", "-c", script)
         self.assertRegex(report, r"(?m)^ *\d+\.\d+% .* dash$")

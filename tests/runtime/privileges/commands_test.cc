@@ -86,7 +86,7 @@ class Commands : public testing::Test {
     ::chmod(dir_.path().c_str(), 0777);
     std::filesystem::copy_file(testing_support::BrinkBinary(), dir_.File("brink"));
     ::chmod(dir_.File("brink").c_str(), 0755);
-    auto made = testing_support::RunBrink({"record", "-q", "--source", "walk", "-F", "2000", "-o", dir_.File("it.data"), "--", "/usr/bin/python3", "-c", "for i in range(3000000): pass"});
+    auto made = testing_support::RunBrink({"record", "-q", "--source", "walk", "-F", "2000", "--walk-share", "2", "-o", dir_.File("it.data"), "--", "/usr/bin/python3", "-c", "for i in range(3000000): pass"});
     ASSERT_EQ(made.status, 0) << made.err;
     ::chmod(dir_.File("it.data").c_str(), 0644);
   }

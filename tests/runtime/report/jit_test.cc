@@ -51,7 +51,7 @@ constexpr char kWatch[] = R"(
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
   sleep 1
   eval "$map" > /dev/null 2>&1
-  "$brink" record -q -F 500 -p $pid --duration 2s -o "$folder/jit.data" > /dev/null 2>&1
+  "$brink" record -q -F 500 --walk-share 2 -p $pid --duration 2s -o "$folder/jit.data" > /dev/null 2>&1
   "$brink" report -i "$folder/jit.data" -t functions --json > "$folder/report.json" 2> /dev/null
   if grep -q "\"origin\":\"jit\"" "$folder/report.json" && grep -q "$wanted" "$folder/report.json"; then break; fi
 done

@@ -170,7 +170,7 @@ class TopTest : public testing::Test {
 };
 
 TEST_F(TopTest, ShowsACommandLiveAndFollowsKeys) {
-  Session top({"-F", "500", "--delay", "300ms", "--", dir_.File("demo"), kForever});
+  Session top({"-F", "500", "--walk-share", "2", "--delay", "300ms", "--", dir_.File("demo"), kForever});
   ASSERT_TRUE(top.Shows("sum_large")) << top.screen.text();
   EXPECT_TRUE(top.screen.alternate());
   EXPECT_THAT(top.screen.text(), HasSubstr("[1 functions]"));

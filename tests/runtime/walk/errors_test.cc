@@ -25,7 +25,7 @@ class WalkErrors : public testing::Test {
   void SetUp() override { SKIP_UNLESS("source.walk"); }
 
   ProcessResult Record(std::vector<std::string> options, const std::vector<std::string>& argv, const std::vector<std::string>& env = {}) {
-    std::vector<std::string> words = {"record", "--source", "walk", "-F", "1999", "-o", dir_.File("data")};
+    std::vector<std::string> words = {"record", "--source", "walk", "-F", "1999", "--walk-share", "2", "-o", dir_.File("data")};
     words.insert(words.end(), options.begin(), options.end());
     words.push_back("--");
     words.insert(words.end(), argv.begin(), argv.end());
@@ -102,7 +102,7 @@ TEST_F(WalkErrors, ABinaryThatCannotBeReadIsWalkedAllTheSame) {
   ::chmod(dir_.File("brink").c_str(), 0755);
   ::chmod(dir_.File("secret").c_str(), 0111);
   ProcessResult result = testing_support::Run({"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all,+bpf,+perfmon",
-                              "--ambient-caps=-all,+bpf,+perfmon", dir_.File("brink"), "record", "--source", "walk", "-F", "1999", "-o",
+                              "--ambient-caps=-all,+bpf,+perfmon", dir_.File("brink"), "record", "--source", "walk", "-F", "1999", "--walk-share", "2", "-o",
                               dir_.File("data"), "--", dir_.File("secret"), "-5", "-c", dir_.File("input")},
                              {.timeout = std::chrono::seconds(120), .cwd = dir_.path()});
   EXPECT_EQ(result.status, 0) << result.err;

@@ -38,7 +38,7 @@ class Walk : public testing::Test {
   }
 
   RecordingVerdict Record(std::vector<std::string> options, const std::vector<std::string>& argv) {
-    std::vector<std::string> words = {"record", "-o", dir_.File("data"), "-F", "1999"};
+    std::vector<std::string> words = {"record", "-o", dir_.File("data"), "-F", "1999", "--walk-share", "2"};
     words.insert(words.end(), options.begin(), options.end());
     words.push_back("--");
     words.insert(words.end(), argv.begin(), argv.end());

@@ -13,7 +13,7 @@ CROSS = "aarch64-linux-gnu-"
 GUEST = """set -e
 cd /out
 for source in walk hop step lbr; do
-  case $source in lbr) event="-e cycles:u" count="-c 200000";; step) event= count="-F 200";; *) event= count="-F 500";; esac
+  case $source in lbr) event="-e cycles:u" count="-c 200000";; step) event= count="-F 200";; *) event= count="-F 500 --walk-share 2";; esac
   BRINK record --source $source $event $count -o /out/$source.data -- PROGRAM 6000 > /dev/null 2> /out/$source.err || echo "record --source $source: status $?" >> /out/failed
 done
 BRINK script -i HOST.data -F comm,ip,sym,brstacksym > /out/host.script 2> /out/host.err
@@ -125,7 +125,7 @@ def main():
             run([CROSS + "gcc", "-O2", "-g", "-static", "-Wl,--emit-relocs", "-Wl,--build-id", "-o", program, os.path.join(ROOT, "tests/vm/guest/arm64_workload.c")])
             host = os.path.join(folder, "host")
             run(["gcc", "-O2", "-g", "-static", "-Wl,--build-id", "-o", host, os.path.join(ROOT, "tests/vm/guest/arm64_workload.c")])
-            run([brink, "record", "-q", "--source", "walk", "-F", "2000", "-o", host + ".data", "--", host, "30000"])
+            run([brink, "record", "-q", "--source", "walk", "-F", "2000", "--walk-share", "2", "-o", host + ".data", "--", host, "30000"])
             script = GUEST.replace("BRINK", theirs).replace("PROGRAM", program).replace("HOST", host)
             words = [os.path.join(ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--lbr", "--timeout", "400", "--out", folder, "--shell", script]
             for path in (theirs, program, host, host + ".data"):
