@@ -33,7 +33,7 @@ def load_bench():
 def record(pgo, args, binary, depth, rate, runs, out):
     report = out + ".json"
     command = f"for i in $(seq {runs}); do {shlex.quote(binary)} {args.rounds}; done"
-    pgo.sh(args.brink, "record", "--source", "walk", *shlex.split(args.record), "--depth", depth, "-F", rate, f"--json={report}", "-o", out, "--", "sh", "-c",
+    pgo.sh(args.brink, "record", "--source", "walk", "--walk-share", "2", *shlex.split(args.record), "--depth", depth, "-F", rate, f"--json={report}", "-o", out, "--", "sh", "-c",
            command)
     with open(report, encoding="utf-8") as file:
         return numbers(json.load(file))

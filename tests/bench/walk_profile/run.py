@@ -8,6 +8,7 @@ usage: run.py [--brink build/brink] [--programs LIST] [--rate HZ] [--profile HZ]
 --functions: a line for each function besides.
 """
 import argparse
+import bisect
 import collections
 import json
 import os
@@ -55,47 +56,61 @@ def figures(folder):
         return reach.numbers(json.load(file))
 
 
-def sampled(folder):
+class Symbols:
+    """The kernel's, the walker's among them, as they were while it was there. (perf's own naming of BPF programs aborts now and then.)"""
+
+    def __init__(self):
+        with open("/proc/kallsyms", encoding="ascii") as file:
+            rows = sorted((int(words[0], 16), words[2]) for words in (line.split() for line in file) if words[1] in "tTwW")
+        self.starts, self.names = [row[0] for row in rows], [row[1] for row in rows]
+
+    def at(self, address):
+        place = bisect.bisect_right(self.starts, address) - 1
+        return self.names[place] if place >= 0 and address >> 63 else "?"
+
+    def walker(self):
+        return any(name.endswith("_walk_task_step") for name in self.names)
+
+
+def sampled(folder, symbols):
     """(function of the walker, what of the kernel it called) -> samples."""
-    text = subprocess.run(["perf", "script", "-i", f"{folder}/p.data", "-F", "ip,sym"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout
+    text = subprocess.run(["perf", "script", "-i", f"{folder}/p.data", "-F", "ip"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout
     counts = collections.Counter()
     for chain in text.split("\n\n"):
-        symbols = [line.split(None, 1)[1].strip() for line in chain.splitlines() if len(line.split(None, 1)) > 1]
-        bpf = [re.sub(r"^bpf_prog_[0-9a-f]+_", "", symbol) for symbol in symbols if symbol.startswith("bpf_prog_")]
-        # An interrupt that came in between is nobody's.
-        if not any(name.startswith("walk_") for name in bpf) or any("sysvec" in symbol for symbol in symbols[:symbols.index(next(s for s in symbols if s.startswith("bpf_prog_")))]):
+        names = [symbols.at(int(word, 16)) for word in chain.split()]
+        bpf = [re.sub(r"^bpf_prog_[0-9a-f]+_", "", name) for name in names if name.startswith("bpf_prog_")]
+        if not any(name.startswith("walk_") for name in bpf):
             continue
-        counts[bpf[0], "" if symbols[0].startswith("bpf_prog_") else symbols[0]] += 1
+        above = next(place for place, name in enumerate(names) if name.startswith("bpf_prog_"))
+        # An interrupt that came in between is nobody's.
+        if not any("sysvec" in name for name in names[:above]):
+            counts[bpf[0], names[0] if above else ""] += 1
     return counts
 
 
-def kernel_symbols():
-    with open("/proc/kallsyms", encoding="ascii") as file:
-        return file.read()
-
-
 def watched(args, command, folder):
-    """One recording; once its walker is in the kernel and its program runs, perf looks at that. (perf cannot read a file of its own
-    that saw programs being unloaded.)"""
+    """One recording; once its walker is in the kernel and its program runs, perf looks at that. The kernel's symbols of that time."""
     with subprocess.Popen(walk_command(args, command, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as recorder:
         def children():
             with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children", encoding="ascii") as file:
                 return file.read().split()
 
-        while recorder.poll() is None and not (children() and "_walk_task_step" in kernel_symbols()):
+        symbols = Symbols()
+        while recorder.poll() is None and not (children() and symbols.walker()):
             time.sleep(0.05)
+            symbols = Symbols()
         if recorder.poll() is not None:
             sys.exit(f"{shlex.join(command)} ended before it could be looked at")
         run(["perf", "record", "-q", "-B", "-N", "-e", "cpu-clock:k", "-F", args.profile, "-g", "-o", f"{folder}/p.data", "-p", children()[0], "--",
              "sleep", args.seconds])
         recorder.wait()
+    return symbols
 
 
 def profile(args, program, command, folder):
     run(walk_command(args, command, folder))
     step_ns = figures(folder)["walk_step_ns"]
-    watched(args, command, folder)
-    counts = sampled(folder)
+    counts = sampled(folder, watched(args, command, folder))
     total = sum(counts.values())
     if not total:
         sys.exit(f"{program}: no sample hit a walk")
