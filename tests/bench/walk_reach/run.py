@@ -117,6 +117,26 @@ def record(brink, args, command, folder):
         return {key: value for key, value in numbers(json.load(file)).items() if key.startswith("walk_")}
 
 
+def middle(pairs):
+    """The value that half of the weight lies below."""
+    pairs, seen = sorted(pairs), 0
+    for value, weight in pairs:
+        seen += weight
+        if 2 * seen >= sum(weight for _, weight in pairs):
+            return value
+    return 0
+
+
+def summary(rows, name):
+    """Over all programs: each counted once, and each by its full stacks."""
+    rows = [(row, row.get("walk_stop_full", 0)) for row in rows]
+    texts = [f"{what}: {middle([(row.get('walk_step_ns', 0), weight(row, full)) for row, full in rows]):.1f} ns a step, full stack "
+             f"{middle([(row.get('walk_full_median_ns', 0), weight(row, full)) for row, full in rows]) / 1000:.1f} us"
+             for what, weight in (("median of the programs", lambda row, full: 1), ("of all full stacks", lambda row, full: full))]
+    depth = sum(row.get("walk_mean_depth", 0) * row.get("walk_stacks", 0) for row, _ in rows) / max(1, sum(row.get("walk_stacks", 0) for row, _ in rows))
+    return f"all{name}: {texts[0]}; {texts[1]} (by its program's median); mean depth {depth:.1f}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
@@ -152,6 +172,8 @@ def main():
                 print(f"{program + name:14} {samples:6.0f} samples {100 * row.get('walk_full_share', 0):5.1f} % full, depth "
                       f"{row.get('walk_mean_depth', 0):5.1f}, {row.get('walk_step_ns', 0):6.1f} ns a step, full stack "
                       f"{row.get('walk_full_median_ns', 0) / 1000:5.1f} us; {ends}", flush=True)
+    for build in builds if len(table) > 1 else []:
+        print(summary([rows[build] for rows in table.values()], f" [{builds.index(build)}]" if len(builds) > 1 else ""))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(table, file, indent=1)
