@@ -53,7 +53,7 @@ C
 clang-19 -O2 -gline-tables-only -fdebug-info-for-profiling -funique-internal-linkage-names words.c -o words
 
 # 2. Record. No counters, no breakpoints, no change of the program.
-"$brink" record -q -F 2000 -o words.data -- ./words 30000000
+"$brink" record -q -F 2000 --walk-share 2 -o words.data -- ./words 30000000
 
 # 3. Is it enough? `report --quality` compares two halves of the samples and says what was likely never seen.
 "$brink" report -i words.data --quality -n 5
