@@ -34,9 +34,8 @@ constexpr uint64_t kBytesPerPage = 6144, kBytesPerLine = 350;
 // Steps that a stack may take for each branch asked for; real code needs 5 to 12.
 constexpr uint32_t kStepsPerBranch = 128;
 constexpr uint32_t kMinSteps = 4096;
-// Of the budget, for what follows a walk's last step: handing the branches over, a miss record. And for a hypervisor that looks
-// after its own clock meanwhile (some microseconds).
-constexpr uint32_t kReserveNs = 8'000, kReserveNsPerBranch = 8;
+// Of the budget, for what follows a walk's last step: handing the branches over, a miss record.
+constexpr uint32_t kReserveNs = 4'000, kReserveNsPerBranch = 8;
 // Task mode: walks that may be under way at once. One a CPU runs, others have been preempted.
 constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
 // A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
