@@ -67,6 +67,9 @@ WALK_INLINE int walk_bucket_open(struct walk_bucket *b, __u64 now)
 
 	if (!walk_config.bucket_permille)
 		return 1;
+	/* One long walk must not keep the CPU's samples away for longer than a burst takes to come. */
+	if (left < -(__s64)burst)
+		left = -(__s64)burst;
 	/* A long pause fills it whatever the rate; and keeps the product in range. */
 	if (gap > 1000000000ull)
 		gap = 1000000000ull;

@@ -92,6 +92,12 @@ StatusOr<WalkMode> ChooseWalkMode(const RecordOptions& options, const Overrides&
   return WalkMode::kInterrupt;
 }
 
+// Per cent as the option has it, below 0 where it was not given. What is asked for is never nothing, which would mean no limit.
+uint32_t PermilleOr(double percent, uint32_t usual) {
+  if (percent < 0) return usual;
+  return percent == 0 ? 0 : std::max(1u, static_cast<uint32_t>(percent * 10 + 0.5));
+}
+
 // Stacks executed in BPF: where there is no branch hardware.
 Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordRequest* request) {
   // What every walk needs; a kernel below the floor lacks one of them, and loading would say so in the verifier's words.
@@ -102,18 +108,19 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
   ASSIGN_OR_RETURN(walk.mode, ChooseWalkMode(options, overrides, request));
   walk.depth = static_cast<uint32_t>(options.depth);
   // Depth is worth more than frequency (docs/walk.md), where the frequency leaves time for it.
-  const uint64_t frequency = request->spec.session.frequency ? request->spec.session.frequency : UINT64_MAX;
-  const auto* usual = std::find_if(std::begin(kWalkDefaults), std::end(kWalkDefaults), [&](const auto& row) { return frequency <= row.up_to_hz; });
+  const WalkDefaults usual = WalkDefaultsFor(request->spec.session.frequency);
   if (walk.depth == 0) {
-    walk.depth = usual->depth;
+    walk.depth = usual.depth;
     if (walk.mode == WalkMode::kInterrupt) walk.depth = std::min<uint32_t>(walk.depth, BRINK_WALK_IRQ_DEPTH);
     walk.depth_is_wish = true;
   }
   walk.budget_ns = options.walk_budget_ns;
-  walk.share_permille = options.walk_share_percent < 0 ? usual->share_permille : static_cast<uint32_t>(options.walk_share_percent * 10);
+  walk.share_permille = PermilleOr(options.walk_share_percent, usual.share_permille);
+  walk.burst_ns = walk.share_permille * kWalkBurstNsPerPermille;
   walk.cache_bytes = options.code_cache;
   walk.allow_device = options.allow_device;
-  walk.wait_permille = options.walk_wait_percent < 0 ? usual->wait_permille : static_cast<uint32_t>(options.walk_wait_percent * 10);
+  walk.wait_permille = PermilleOr(options.walk_wait_percent, usual.wait_permille);
+  walk.wait_burst_ns = walk.wait_permille * kWaitBurstNsPerPermille;
   // A hardware event comes as an NMI, which may have interrupted anything that a walk would look at.
   const auto& events = request->spec.session.events;
   const auto nmi = std::find_if(events.begin(), events.end(), [](const EventSpec& event) { return event.is_hardware(); });

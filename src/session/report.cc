@@ -52,7 +52,7 @@ std::string LossHelp(const RecordResult& result) {
       case LossCause::kRingContended: return "samples that interrupted another one: a lower -F helps";
       case LossCause::kNoBuffer: return "the file was not written in time: more --buffers, a faster disk or a lower -F helps";
       case LossCause::kWriter: return "the disk was full or the reader of the stream left";
-      case LossCause::kThrottled: return "walking would have cost the target too much: a smaller --depth or -F helps, or --walk-share";
+      case LossCause::kThrottled: return "walks take no more than --walk-share of a CPU: a larger one, a smaller --depth or a lower -F loses fewer";
       case LossCause::kLate: return "the thread came back to its program too late, or elsewhere (a signal), to be walked";
       case LossCause::kSideBand: return "mappings were read again from /proc: a larger --side-band-pages helps";
       default: return nullptr;

@@ -24,7 +24,7 @@ constexpr uint8_t kBreakpoint = 0xcc;
 // A probe on this nop becomes a call of the kernel's once it has been hit (Linux 6.18).
 constexpr uint8_t kNop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00}, kCall = 0xe8;
 // Rare events, each asked for: more of a CPU than a profile may take.
-constexpr uint32_t kSharePermille = 50, kWaitPermille = 50;
+constexpr uint32_t kSharePermille = 50, kWaitPermille = 50, kWaitBurstNs = 300'000'000;
 
 }  // namespace
 
@@ -105,6 +105,7 @@ StatusOr<std::unique_ptr<WalkSource>> MakeFollower(uint32_t depth, const std::ve
   options.depth = depth;
   options.share_permille = kSharePermille;
   options.wait_permille = kWaitPermille;
+  options.wait_burst_ns = kWaitBurstNs;
   options.object.task = snap_follow_bpf::elf_bytes;
   options.object.task_impl = snap_follow_impl_bpf::elf_bytes;
   options.object.configure = std::move(configure);

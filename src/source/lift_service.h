@@ -64,7 +64,7 @@ class LiftService {
   // Notes about address spaces that are refused or limited, each once; at most a few.
   std::vector<std::string> notes() const { return judge_.notes(); }
 
-  // What the threads do with one record; public for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
+  // All that is done with one record, on the calling thread: for tests, which call it without Start. `lifted`, `ways`: see LiftCode.
   void Handle(const brink_miss& miss, bool lifted = false, std::vector<walk::WayOut> ways = {});
 
  private:

@@ -40,8 +40,6 @@ constexpr uint32_t kReserveNs = 4'000, kReserveNsPerBranch = 8;
 constexpr uint32_t kSlotsPerCpu = 2, kMoreSlots = 16;
 // A walk that was preempted comes back within scheduling latency; beyond, memory is reused later instead.
 constexpr uint64_t kWalkTaskMaxDelayNs = 60'000'000;  // above WALK_LATE_END_NS of bpf/walk/task.h
-// What may be used up at once: a quarter of a second's share of walk time, two seconds' of waits, which come when a program starts.
-constexpr uint32_t kBurstNsPerPermille = 250'000, kWaitBurstNsPerPermille = 2'000'000;
 constexpr auto kEpochPatience = std::chrono::milliseconds(200);
 
 // One array map that user space writes without system calls.
@@ -125,6 +123,12 @@ class WalkSource::Maps : public WalkTables {
   int processes_fd_ = -1;
 };
 
+WalkDefaults WalkDefaultsFor(uint64_t frequency) {
+  const uint32_t depth = frequency == 0 ? kWalkDefaultDepth : frequency <= 125 ? 256 : frequency <= 250 ? 128 : kWalkDefaultDepth;
+  if (frequency > 250) return {.depth = depth, .share_permille = 7, .wait_permille = 3};
+  return {.depth = depth, .share_permille = 20, .wait_permille = 10};
+}
+
 WalkSource::WalkSource(const WalkSourceOptions& options) : options_(options) {}
 
 WalkSource::~WalkSource() {
@@ -190,7 +194,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
     brink_walk_assist assist{};
     if (options_.wait_permille != 0 && WalkAssist::Permitted()) assist = WalkAssist::Configuration();
     assist.permille = options_.wait_permille;
-    assist.burst_ns = std::min<uint32_t>(options_.wait_permille, 500) * kWaitBurstNsPerPermille;
+    assist.burst_ns = options_.wait_burst_ns;
     RETURN_IF_ERROR(SetRodata(object_, "walk_assist", &assist, sizeof assist));
     assisted_ = assist.lift;
     const bool tried = options_.try_at_once && options_.depth <= BRINK_WALK_IRQ_DEPTH;
@@ -207,7 +211,7 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   config.reserve_ns = std::min(config.budget_ns / 4, kReserveNs + kReserveNsPerBranch * options_.depth);
   config.kind_mask = options_.kind_mask;
   config.bucket_permille = options_.share_permille;
-  config.bucket_burst_ns = std::min<uint32_t>(options_.share_permille, 1000) * kBurstNsPerPermille;
+  config.bucket_burst_ns = options_.burst_ns;
   tally_.budget_ns = config.budget_ns;
   config_ = config;
   RETURN_IF_ERROR(SetRodata(object_, "walk_config", &config, sizeof(config)));

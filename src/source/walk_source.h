@@ -36,6 +36,7 @@ struct WalkSourceOptions {
   bool depth_is_wish = false;             // interrupt mode takes as much of it as it can
   uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
   uint32_t share_permille = 20;           // most walk time of a CPU; 0: no limit
+  uint32_t burst_ns = 10'000'000;         // of it what may be used up at once
   uint32_t max_steps = 0;                 // 0: from the depth
   uint64_t cache_bytes = size_t{28} << 20;
   uint32_t kind_mask = BRINK_WALK_ALL_KINDS;  // bit = perf branch type
@@ -44,6 +45,7 @@ struct WalkSourceOptions {
   std::function<bool(std::span<const uint8_t>, std::vector<uint8_t>*)> restore;  // LiftServiceOptions
   // Task mode: what waits for code and for vector registers may take of a CPU (walk_assist.h), in thousandths; 0: none.
   uint32_t wait_permille = 10;
+  uint32_t wait_burst_ns = 60'000'000;
   // Task mode, up to BRINK_WALK_IRQ_DEPTH branches: tried in the sampling event first, deferred only if it could get
   // further. Not on PREEMPT_RT.
   bool try_at_once = false;
@@ -51,13 +53,17 @@ struct WalkSourceOptions {
 };
 
 inline constexpr uint32_t kWalkDefaultDepth = 32;
-// What record asks for by itself up to so many samples a second, the last row beyond. Deep stacks have truer edges, so few
-// samples are deep ones, in interrupt mode BRINK_WALK_IRQ_DEPTH at most. Many shallow walks may take less time: each also
+// What record asks for by itself at so many samples a second (0: a period, whose rate nobody knows). Deep stacks have truer edges,
+// so few samples are deep ones, in interrupt mode BRINK_WALK_IRQ_DEPTH at most. Many shallow walks may take less time: each also
 // displaces what the target had in its caches, and costs it 1.7 times its own time (docs/walk.md).
-inline constexpr struct {
-  uint64_t up_to_hz;
+struct WalkDefaults {
   uint32_t depth, share_permille, wait_permille;
-} kWalkDefaults[] = {{125, 256, 20, 10}, {250, 128, 20, 10}, {UINT64_MAX, kWalkDefaultDepth, 7, 3}};
+  bool operator==(const WalkDefaults&) const = default;
+};
+WalkDefaults WalkDefaultsFor(uint64_t frequency);
+// The bursts of what record asks for: a quarter of a second's share of walk time, two seconds' of waits, which come when a program starts.
+inline constexpr uint32_t kWalkBurstNsPerPermille = 250'000, kWaitBurstNsPerPermille = 2'000'000;
+
 inline constexpr uint64_t kWalkDefaultBudgetNs = 50'000, kWalkMaxBudgetNs = 100'000;          // interrupts are off
 inline constexpr uint64_t kWalkTryBudgetNs = 40'000;
 inline constexpr uint64_t kWalkTaskDefaultBudgetNs = 2'000'000, kWalkTaskMaxBudgetNs = 10'000'000;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -148,6 +150,22 @@ TEST_F(Walk, TheBucketHoldsAtAFrequencyThatWouldStarveTheTarget) {
   RecordingVerdict verdict = Record({"--source", "walk", "-F", "20000", "--walk-share", "1"}, {"gzip", "-9", "-c", dir_.File("text")});
   EXPECT_THAT(result_.err, HasSubstr("throttled"));
   EXPECT_EQ(verdict.code.wrong, 0u);
+}
+
+// What the default share thins out is no loss that the status tells of; what a share that was asked for leaves out is.
+TEST_F(Walk, TheDefaultShareThinsSamplesAndTheStatusIsGood) {
+  auto busy = testing_support::Run({"/bin/sh", "-c", "while :; do :; done > /dev/null 2>&1 & echo $!"});
+  const std::string pid = busy.out.substr(0, busy.out.find('\n'));
+  auto record = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"record", "--source", "walk", "-F", "20000", "--duration", "700ms", "-p", pid, "-o", dir_.File("thin.data")};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunBrink(words, {.timeout = std::chrono::seconds(60)});
+  };
+  ProcessResult usual = record({}), asked = record({"--walk-share", "0.05"});
+  ::kill(std::stoi(pid), SIGKILL);
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_EQ(asked.status, 3) << asked.err;
+  EXPECT_THAT(asked.err, HasSubstr("--walk-share"));
 }
 
 TEST_F(Walk, OtherToolsReadTheRecording) {
