@@ -127,7 +127,7 @@ int cfi_signal(struct bpf_raw_tracepoint_args *ctx)
 		/* The word that a return has just taken: what it left below the stack pointer. */
 		if (!bpf_probe_read_user(slot->cfi.stack, sizeof(slot->cfi.stack), (const void *)(slot->cfi.regs[CFI_REG_SP] - 8)))
 			slot->cfi.stack_words = BRINK_CFI_STACK;
-		cfi_conclude(slot, slot->sample.time_ns);
+		cfi_conclude(slot, slot->sample.time_ns, bpf_ktime_get_ns());
 	}
 	cfi_slot_release(slot);
 	return 0;

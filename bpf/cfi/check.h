@@ -152,10 +152,9 @@ brink_always_inline void cfi_send(struct cfi_slot *slot)
 	cfi_count_add(BRINK_CFI_CNT_EDGES, slot->sample.nr);
 }
 
-/* Judges and sends what is in the slot. Whether the operation is to be refused. */
-brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed)
+/* Judges and sends what is in the slot; `begin`: when judging began. Whether the operation is to be refused. */
+brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed, __u64 begin)
 {
-	__u64 begin = bpf_ktime_get_ns();
 	int refuse = 0;
 	__u32 *seen, one = 1;
 
@@ -249,7 +248,7 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	struct brink_walk *w = bpf_map_lookup_elem(&walk_state, &cpu);
 	struct brink_walk_out *out = bpf_map_lookup_elem(&walk_out, &cpu);
 	struct walk_bucket *bucket = walk_bucket();
-	__u64 now = bpf_ktime_get_ns(), ns;
+	__u64 now = bpf_ktime_get_ns(), judging, ns;
 	struct cfi_slot *slot;
 	__u32 past = (cfi_config.flags & BRINK_CFI_CFG_SNAPSHOT) && point != BRINK_CFI_EXIT;
 	int refuse = 0;
@@ -286,7 +285,6 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 			cfi_stack_place(slot, w, task);
 		}
 		walk_give(w, out, &slot->sample, (struct brink_branch *)slot->room, BRINK_CFI_DEPTH);
-		cfi_end_place(slot, w);
 	}
 	if (w->stop == BRINK_STOP_MISS || w->stop == BRINK_STOP_CODE_CHANGED) {
 		cfi_count_add(BRINK_CFI_CNT_MISSES + (w->miss_reason & 7), 1);
@@ -294,9 +292,11 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 			slot->cfi.code_len = sizeof(slot->cfi.code);
 		walk_send_miss(w, &slot->sample, &slot->miss, walk_vm_stamp(task));
 	}
-	ns = bpf_ktime_get_ns() - now;
-	slot->sample.walk_ns = ns;
-	refuse = cfi_conclude(slot, w->asid ^ (__u64)point << 56 ^ (__u64)nr << 40);
+	judging = bpf_ktime_get_ns();
+	slot->sample.walk_ns = judging - now;
+	if (!past)
+		cfi_end_place(slot, w);
+	refuse = cfi_conclude(slot, w->asid ^ (__u64)point << 56 ^ (__u64)nr << 40, judging);
 	ns = bpf_ktime_get_ns() - now;
 	walk_bucket_pay(ns);
 	cfi_turn_pay(ns);

@@ -76,12 +76,18 @@ brink_always_inline int cfi_handlers_leave(const struct task_struct *task)
 	return 0;
 }
 
-/* The system call at hand is rt_sigreturn, by its number: of a 64-bit thread by the 64-bit gate? */
-brink_always_inline int cfi_by_syscall(const struct cfi_slot *slot)
+/*
+ * The system call at hand is rt_sigreturn, by its number: by the 64-bit gate? By the other one (int $0x80) it is another
+ * call, which takes nothing off. What cannot be read is no answer.
+ */
+brink_always_inline int cfi_by_syscall(struct task_struct *task)
 {
+	__u64 ip = 0;
 	__u16 code = 0;
 
-	return !bpf_probe_read_user(&code, sizeof(code), (const void *)(slot->cfi.regs[CFI_REG_IP] - 2)) && code == 0x050f;
+	if (bpf_probe_read_kernel(&ip, sizeof(ip), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_IP))
+		return 0;
+	return !bpf_probe_read_user(&code, sizeof(code), (const void *)(ip - 2)) && code == 0x050f;
 }
 
 /* At its entry. There is no window: what is wrong is that it happens. */
@@ -90,18 +96,18 @@ static __attribute__((noinline)) int cfi_check_sigreturn(__u32 nr)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct cfi_slot *slot;
 
-	if (!cfi_handlers_leave(task))
+	if (!cfi_by_syscall(task) || !cfi_handlers_leave(task))
 		return 0;
 	slot = cfi_slot_claim();
 	if (!slot)
 		return 0;
 	cfi_count_add(BRINK_CFI_CNT_CHECKS, 1);
-	if (cfi_fill(slot, task, BRINK_CFI_ENTER, nr, 0) && cfi_by_syscall(slot)) {
+	if (cfi_fill(slot, task, BRINK_CFI_ENTER, nr, 0)) {
 		slot->sample.direction = BRINK_DIR_PAST;
 		slot->sample.nr = 0;
 		slot->cfi.verdict = BRINK_CFI_P2;
 		cfi_count_add(BRINK_CFI_CNT_FORGED, 1);
-		cfi_conclude(slot, slot->sample.time_ns);
+		cfi_conclude(slot, slot->sample.time_ns, bpf_ktime_get_ns());
 	}
 	cfi_slot_release(slot);
 	return 0;

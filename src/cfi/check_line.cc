@@ -24,13 +24,19 @@ void Checker::Direct() {
   Violated(Policy::kDirectTarget, Severity::kMedium, direct ? "the file's instruction goes elsewhere: the code was changed" : "the file has no direct branch there: the code was changed");
 }
 
+// Between two records something is missing or in disorder: which calls are open is not known any more.
+void Checker::Torn(std::string reason) {
+  Violated(Policy::kStraightLine, Severity::kLow, std::move(reason));
+  stack_.clear();
+}
+
 // P6
 void Checker::Straight() {
   if (!window_.contiguous || !previous_) return;
   const uint64_t begin = previous_->to, end = entry_->from;
   Side at = SideOf(begin);
   if (!at.place.facts) return Unknown(Policy::kStraightLine, at.place.memory == MemoryKind::kFile ? Reason::kNoFile : Reason::kNoMap);
-  if (end < begin || end - begin > kMaxStraight) return Violated(Policy::kStraightLine, Severity::kLow, "the branch lies before the target of the one before it: records are missing");
+  if (end < begin || end - begin > kMaxStraight) return Torn("the branch lies before the target of the one before it: records are missing");
   uint64_t address = at.place.address;
   const uint64_t last = address + (end - begin);
   size_t instructions = 1;
@@ -39,12 +45,12 @@ void Checker::Straight() {
     auto insn = code.empty() ? std::nullopt : decode::Decode(code, address);
     if (!insn) return Unknown(Policy::kStraightLine, Reason::kNotDecoded);
     if (insn->flow != Flow::kNext && insn->flow != Flow::kCond && insn->flow != Flow::kSyscall) {
-      return Violated(Policy::kStraightLine, Severity::kLow, absl::StrFormat("an unconditional transfer at %#x lies between two records", begin + (address - at.place.address)));
+      return Torn(absl::StrFormat("an unconditional transfer at %#x lies between two records", begin + (address - at.place.address)));
     }
     address += insn->length;
     ++instructions;
   }
-  if (address != last) return Violated(Policy::kStraightLine, Severity::kLow, "the branch is not on an instruction that follows the target before it");
+  if (address != last) return Torn("the branch is not on an instruction that follows the target before it");
   Held(Policy::kStraightLine);
   if (Indirect(kind_) && instructions <= kGadgetInstructions && Indirect(previous_kind_)) ++run_;
   else run_ = 0;

@@ -81,6 +81,7 @@ class Checker {
   // check_line.cc
   void Direct();
   void Straight();
+  void Torn(std::string reason);
   void Gadgets();
 
   // check_point.cc

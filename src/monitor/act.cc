@@ -1,6 +1,5 @@
 #include "monitor/act.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,40 +15,25 @@
 #include "base/output_file.h"
 #include "base/strings.h"
 #include "cfi/side_text.h"
-#include "kernel/proc_task.h"
 
 namespace brink::cfi {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kTickOfStart = 10'000'000;
-constexpr size_t kStackBytes = 4096, kMostMaps = 256u << 10;
-
 // The kernel's order in struct pt_regs.
 constexpr const char* kRegisters[] = {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"};
 static_assert(std::size(kRegisters) == BRINK_CFI_REGS);
 
-bool Same(const Alarm& alarm) {
-  auto stat = ReadTaskStat(alarm.pid);
-  return stat.ok() && stat->start_ticks == alarm.start_ns / kTickOfStart;
-}
-
 }  // namespace
 
-std::string SnapshotJson(const Alarm& alarm, const TextOptions& options) {
+std::string SnapshotJson(const Alarm& alarm, const Look& look, const TextOptions& options) {
   Json registers = Json::object(), at_check = Json::array();
   for (size_t i = 0; i < BRINK_CFI_REGS; ++i) registers[kRegisters[i]] = Hex(alarm.context.regs[i]);
   for (uint32_t i = 0; i < alarm.context.stack_words; ++i) at_check.push_back(Hex(alarm.context.stack[i]));
   Json json = {{"schema", "brink.cfi.snapshot.v1"}, {"alarm", Json::parse(AlarmJson(alarm, options))}, {"registers", registers}, {"stack_at_check", at_check}, {"stack_now", nullptr}, {"maps", nullptr}};
-  const std::string proc = "/proc/" + std::to_string(alarm.pid);
-  if (Same(alarm)) {
-    std::string bytes(kStackBytes, '\0');
-    auto memory = OpenFile(proc + "/mem", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = memory.ok() ? pread(memory->get(), bytes.data(), bytes.size(), static_cast<off_t>(alarm.context.regs[19])) : -1;
-    if (n > 0) json["stack_now"] = HexEncode(std::string_view(bytes).substr(0, static_cast<size_t>(n)));
-    if (auto maps = ReadFile(proc + "/maps", kMostMaps); maps.ok() && !maps->empty() && Same(alarm)) json["maps"] = *maps;
-  }
+  if (!look.stack.empty()) json["stack_now"] = HexEncode(look.stack);
+  if (!look.maps.empty()) json["maps"] = look.maps;
   return AsciiJson(json) + "\n";
 }
 
@@ -65,16 +49,18 @@ std::string Actor::Signal(const Alarm& alarm, int signal) {
   if (alarm.pid <= 1 || alarm.pid == getpid() || listed) return "spared";
   if (!options_.act) return "dry run";
   UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, alarm.pid, 0)));
-  if (!fd.valid() || !Same(alarm)) return "gone before";
+  if (!fd.valid() || !IsStillTheSame(alarm.pid, alarm.start_ns)) return "gone before";
   if (!Spend(&signals_, alarm.time_ns)) return "limit of the minute";
   return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0 ? "done" : ErrnoError(errno, "signal").ToString();
 }
 
 std::string Actor::Snapshot(const Alarm& alarm) {
   if (options_.snapshots.empty()) return "no --snapshots DIR";
+  if (snapshots_made_ >= options_.most_snapshots) return "limit of the run";
   if (!Spend(&snapshots_, alarm.time_ns)) return "limit of the minute";
+  ++snapshots_made_;
   const std::string path = absl::StrFormat("%s/cfi-%d-%d.json", options_.snapshots, alarm.pid, alarm.time_ns);
-  Status written = ReplaceFile(path, SnapshotJson(alarm, options_.text));
+  Status written = ReplaceFile(path, SnapshotJson(alarm, onlooker_.At(alarm.pid, alarm.start_ns, alarm.context.regs[19]), options_.text));
   return written.ok() ? path : std::string(written.message());
 }
 

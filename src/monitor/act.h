@@ -8,6 +8,7 @@
 
 #include "monitor/alarm.h"
 #include "monitor/alarm_text.h"
+#include "monitor/look.h"
 #include "monitor/policy.h"
 
 namespace brink::cfi {
@@ -18,6 +19,7 @@ class Actor {
     bool act = false;                  // else everything is a dry run; snapshots are made all the same: they change nothing
     std::string snapshots;             // folder, which must be there; "" none
     uint64_t per_minute = 10;          // most stops and ends, and most snapshots
+    uint64_t most_snapshots = 1000;    // in all: each may be half a megabyte
     std::vector<std::string> spared;   // names of programs
     TextOptions text;
   };
@@ -36,10 +38,12 @@ class Actor {
 
   Options options_;
   Budget signals_, snapshots_;
+  uint64_t snapshots_made_ = 0;
+  Onlooker onlooker_;
 };
 
-// One line of JSON, schema brink.cfi.snapshot.v1: the alarm, all registers of the check point, and, as long as the process
-// is there, 4 KiB of its stack from the stack pointer on and its mappings, both of now.
-std::string SnapshotJson(const Alarm& alarm, const TextOptions& options);
+// One line of JSON, schema brink.cfi.snapshot.v1: the alarm, all registers of the check point, and what a look at the
+// process has shown.
+std::string SnapshotJson(const Alarm& alarm, const Look& look, const TextOptions& options);
 
 }  // namespace brink::cfi

@@ -69,8 +69,6 @@ ProcessFacts ReadProcess(int32_t pid, uint64_t start_ns) {
     }
     if (!facts.args.empty() && facts.args.back().empty()) facts.args.pop_back();
   }
-  struct ::stat owner;
-  if (::stat(proc.c_str(), &owner) == 0) facts.uid = owner.st_uid;
   facts.auid = Number(proc + "/loginuid");
   facts.pid_ns = Namespace(proc, "pid");
   facts.mnt_ns = Namespace(proc, "mnt");

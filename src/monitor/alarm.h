@@ -17,7 +17,7 @@ struct ProcessFacts {
   std::string exec_id;  // of this image, the same after a restart of brink: boot id, start time, pid
   std::string exe, cwd;
   std::vector<std::string> args;
-  int64_t uid = -1, auid = -1;
+  int64_t auid = -1;  // the user is the alarm's: of the check point
   uint64_t pid_ns = 0, mnt_ns = 0, net_ns = 0;
   struct Ancestor {
     int32_t pid = 0;

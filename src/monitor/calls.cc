@@ -78,7 +78,7 @@ std::vector<std::string> CallNames(CallSet set) {
   return names;
 }
 
-Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_cfi_config* config) {
+Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, Entries entries, brink_cfi_config* config) {
   if (set != CallSet::kNone) AddRows(kSensitive, config);
   if (set == CallSet::kAll) AddRows(kInput, config);
   for (const std::string& list : changes) {
@@ -104,7 +104,7 @@ Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_c
       else return InvalidArgument("--calls: '" + EscapeForTerminal(word) + "': say NAME, NAME:exit, NAME:both or -NAME");
     }
   }
-  ConfirmAtExit(config);
+  if (entries == Entries::kWalked) ConfirmAtExit(config);
   return OkStatus();
 }
 

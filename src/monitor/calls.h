@@ -14,9 +14,13 @@ namespace brink::cfi {
 enum class CallSet { kNone, kSensitive, kAll };
 StatusOr<CallSet> ParseCallSet(std::string_view text);
 
+// What an entry is judged by: the way ahead, or the branches that led there.
+enum class Entries { kWalked, kRecorded };
+
 // `changes`: NAME adds a call (at its entry), NAME:exit at its exit, NAME:both at both, -NAME takes it away. Fills
-// config->call. INVALID_ARGUMENT names what is no system call.
-Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, brink_cfi_config* config);
+// config->call. Where entries are walked, calls that write memory are checked at their ends too. INVALID_ARGUMENT names
+// what is no system call.
+Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, Entries entries, brink_cfi_config* config);
 
 // Whether the call writes user memory: what a walk ahead from its entry has read there may not stay.
 bool WritesMemory(uint32_t nr);

@@ -5,15 +5,13 @@
 #include <cstring>
 #include <vector>
 
-#include "kernel/proc_task.h"
+#include "monitor/look.h"
 #include "pipeline/drain.h"
 #include "report/feed.h"
 #include "session/synth.h"
 
 namespace brink::cfi {
 namespace {
-
-constexpr uint64_t kTickOfStart = 10'000'000;
 
 // Keeps what is said of mappings; names and parents are known or told of by others.
 class Mappings : public RecordSink {
@@ -34,18 +32,13 @@ class Mappings : public RecordSink {
   std::vector<std::vector<std::byte>> records_;
 };
 
-bool Same(int32_t pid, uint64_t start_ns) {
-  auto stat = ReadTaskStat(pid);
-  return stat.ok() && stat->start_ticks == start_ns / kTickOfStart;
-}
-
 }  // namespace
 
 bool ReadMappingsAgain(int32_t pid, uint64_t start_ns, symbol::AddressSpaces* spaces) {
   Mappings mappings;
-  if (!Same(pid, start_ns)) return false;
+  if (!IsStillTheSame(pid, start_ns)) return false;
   Synthesizer(mappings).Process(pid, 0);
-  if (!Same(pid, start_ns) || mappings.records().empty()) return false;
+  if (!IsStillTheSame(pid, start_ns) || mappings.records().empty()) return false;
   for (const auto& record : mappings.records()) report::ApplyLiveRecord(record, spaces);
   return true;
 }

@@ -36,13 +36,6 @@ bool IsJitFile(std::string_view path) {
   return false;
 }
 
-// Whether a policy file's set of check points leaves a window out.
-bool IsLeftOut(const brink_cfi& context, CallSet judged) {
-  if (judged == CallSet::kAll || context.action != 0) return false;  // what the kernel did is told whatever the file says
-  if (judged == CallSet::kNone || context.point == BRINK_CFI_SWITCH || context.point == BRINK_CFI_SAMPLE) return true;
-  return context.point == BRINK_CFI_EXIT && !IsSensitive(context.syscall);
-}
-
 // At the entry of a call that writes memory: the walk has read what may be written over. The window of the call's end,
 // which is chosen with it, says the same again if it is so.
 void LeaveToTheEnd(Result* result) {
@@ -72,6 +65,13 @@ std::optional<brink_cfi> ContextOf(const SampleView& sample) {
   context.stack_words = std::min<uint32_t>(context.stack_words, BRINK_CFI_STACK);
   if (context.magic != BRINK_CFI_MAGIC) return std::nullopt;
   return context;
+}
+
+// Whether a policy file's set of check points leaves a window out. Entries of calls that were added stay, and so do their ends.
+bool Judge::IsLeftOut(const brink_cfi& context, CallSet judged) const {
+  if (judged == CallSet::kAll || context.action != 0) return false;  // what the kernel did is told whatever the file says
+  if (judged == CallSet::kNone || context.point == BRINK_CFI_SWITCH || context.point == BRINK_CFI_SAMPLE) return true;
+  return context.point == BRINK_CFI_EXIT && !IsSensitive(context.syscall) && !(options_.confirms && options_.confirms(context.syscall));
 }
 
 Judge::Judge(Options options, std::function<std::shared_ptr<const PolicyFile>()> policy, std::function<Status(Alarm&&)> alarm)
@@ -176,7 +176,7 @@ bool Judge::MakesCode(int32_t pid, bool was) const {
   return std::any_of(maps->begin(), maps->end(), [](const Mapping& m) { return m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT")); });
 }
 
-const Judge::Process& Judge::Know(const brink_sample& head, const std::shared_ptr<const PolicyFile>& policy) {
+const Judge::Process& Judge::Know(const brink_sample& head, const brink_cfi& context, const std::shared_ptr<const PolicyFile>& policy) {
   const auto pid = static_cast<int32_t>(head.tgid);
   const uint64_t start_ns = head.task_start_ns;
   if (processes_.size() > kMostThreads) processes_.clear();
@@ -185,14 +185,15 @@ const Judge::Process& Judge::Know(const brink_sample& head, const std::shared_pt
     for (auto& entry : processes_) entry.second.known = false;
   }
   const uint64_t generation = map_.spaces().Generation(pid);
-  if (const Process& known = processes_[pid]; known.known && known.start_ns == start_ns && known.generation == generation) return known;
+  if (const Process& known = processes_[pid]; known.known && known.start_ns == start_ns && known.generation == generation && known.uid == context.uid) return known;
   const ProcessFacts facts = FactsOf(pid, start_ns);
   const ContainerFacts container = ContainerOf(head);
-  const PolicyView view = policy->For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = container.name, .pod = container.pod_name, .uid = facts.uid});
+  const PolicyView view = policy->For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = container.name, .pod = container.pod_name, .uid = context.uid});
   Process& process = processes_[pid];
   process.jit = view.jit ? *view.jit : options_.jit_allowed || MakesCode(pid, process.jit && process.start_ns == start_ns);
   process.judged = view.check.value_or(CallSet::kAll);
   process.start_ns = start_ns;
+  process.uid = context.uid;
   process.known = true;
   process.generation = generation;
   return process;
@@ -241,7 +242,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   if (!context) return OkStatus();
   const auto pid = static_cast<int32_t>(sample->head->tgid), tid = static_cast<int32_t>(sample->head->tid);
   const auto policy = policy_();
-  const Process& process = Know(*sample->head, policy);
+  const Process& process = Know(*sample->head, *context, policy);
   if (IsLeftOut(*context, process.judged)) {
     MutexLock lock(mutex_);
     ++counts_.left_out;

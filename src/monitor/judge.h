@@ -45,6 +45,7 @@ class Judge : public Consumer {
     Baseline* learn = nullptr;
     uint32_t depth = 32;
     bool jit_allowed = false;  // anonymous code is legal
+    std::function<bool(uint32_t nr)> confirms;  // whether a call's end says again what its entry has said; nullptr: none does
     std::function<void(const std::string& path)> on_file;  // a file was mapped for the first time in this run
   };
   // `policy` is asked anew for each window, so it may be exchanged while running. `alarm` gets every alarm.
@@ -69,6 +70,7 @@ class Judge : public Consumer {
     uint64_t start_ns = 0;
     bool known = false, jit = false;  // by the policy in force
     CallSet judged = CallSet::kAll;   // which of its windows are
+    uint32_t uid = ~0u;               // that the policy was asked with
     uint64_t generation = 0;
     uint64_t looked_at = 0;   // generation after /proc was read for mappings that nobody had told of, and 1
     ProcessFacts facts;   // as long as they could be read
@@ -86,8 +88,9 @@ class Judge : public Consumer {
   void FollowImage(std::span<const std::byte> record);
   // What /proc says; of a process that has gone, what it said before, and at least the file that it had executed.
   ProcessFacts FactsOf(int32_t pid, uint64_t start_ns);
-  // The process with what the policy says of it.
-  const Process& Know(const brink_sample& head, const std::shared_ptr<const PolicyFile>& policy);
+  // The process with what the policy says of it at a check point.
+  const Process& Know(const brink_sample& head, const brink_cfi& context, const std::shared_ptr<const PolicyFile>& policy);
+  bool IsLeftOut(const brink_cfi& context, CallSet judged) const;
   bool MakesCode(int32_t pid, bool was) const;
   void Heal(const brink_sample& head);
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);

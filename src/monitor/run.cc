@@ -119,12 +119,13 @@ class Monitor {
     RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
     RETURN_IF_ERROR(signals.status());
     RETURN_IF_ERROR(policy_.Load(request_.policies));
+    if (!request_.snapshots.empty() && access((request_.snapshots + "/.").c_str(), W_OK) != 0) return ErrnoError(errno, "--snapshots " + request_.snapshots);
     RETURN_IF_ERROR(outlet_.Open());
     RETURN_IF_ERROR(Prepare());
     ASSIGN_OR_RETURN(auto made, CheckSource::Create(request_.check));
     source_ = made.get();
     Judge judge({.map = {.locate = {}, .facts = request_.facts}, .hierarchy = ChooseHierarchy(), .runtime_root = request_.runtime_root, .baseline = baseline_ ? &*baseline_ : nullptr,
-                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth, .jit_allowed = request_.jit_allowed, .on_file = [this](const std::string& path) { source_->WarmFile(path); }},
+                 .learn = request_.learn.empty() ? nullptr : &learned_, .depth = request_.check.depth, .jit_allowed = request_.jit_allowed, .confirms = [this](uint32_t nr) { return source_->Confirms(nr); }, .on_file = [this](const std::string& path) { source_->WarmFile(path); }},
                 [this] { return policy_.Get(); }, [this](Alarm&& alarm) { return outlet_.Take(std::move(alarm)); });
     judge_ = &judge;
     SessionSpec spec;

@@ -75,10 +75,9 @@ const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_ente
 StatusOr<std::unique_ptr<CheckSource>> CheckSource::Create(CheckRequest request) {
   std::unique_ptr<CheckSource> source(new CheckSource);
   if (request.depth == 0 || request.depth > BRINK_CFI_DEPTH) return InvalidArgument(absl::StrFormat("--depth: 1 to %d", BRINK_CFI_DEPTH));
-  RETURN_IF_ERROR(ChooseCalls(request.set, request.calls, &source->hooked_));
-  if (!request.attach_only) std::copy(std::begin(source->hooked_.call), std::end(source->hooked_.call), request.config.call);
   source->request_ = std::move(request);
-  RETURN_IF_ERROR(source->ChooseHook());
+  RETURN_IF_ERROR(source->HoldHardware());
+  RETURN_IF_ERROR(source->ChooseCheckPoints());
   WalkSourceOptions walk;
   walk.depth = source->request_.depth;
   walk.budget_ns = source->request_.budget_ns;
@@ -87,6 +86,13 @@ StatusOr<std::unique_ptr<CheckSource>> CheckSource::Create(CheckRequest request)
   walk.object = {.elf = cfi_bpf::elf_bytes, .scalar = cfi_scalar_bpf::elf_bytes, .configure = [s = source.get()](bpf_object* object) { return s->Configure(object); }};
   ASSIGN_OR_RETURN(source->walk_, WalkSource::Create(walk));
   return source;
+}
+
+// Which depends on what entries are judged by.
+Status CheckSource::ChooseCheckPoints() {
+  RETURN_IF_ERROR(ChooseCalls(request_.set, request_.calls, held_ ? Entries::kRecorded : Entries::kWalked, &hooked_));
+  if (!request_.attach_only) std::copy(std::begin(hooked_.call), std::end(hooked_.call), request_.config.call);
+  return ChooseHook();
 }
 
 Status CheckSource::ChooseHook() {
@@ -173,7 +179,6 @@ void CheckSource::OnTick(uint64_t now_ns) {
 }
 
 Status CheckSource::Load(SourceContext& context) {
-  RETURN_IF_ERROR(HoldHardware());
   RETURN_IF_ERROR(walk_->Load(context));
   Warm();
   return request_.config.deny ? LoadLsm(context) : OkStatus();

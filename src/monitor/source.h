@@ -78,6 +78,8 @@ class CheckSource : public StackSource {
   void WarmFile(const std::string& path);
 
   CheckCounts counts() const;
+  // Whether what a call's entry says waits for the call's end.
+  bool Confirms(uint32_t nr) const { return nr < BRINK_CFI_CALLS && (hooked_.call[nr] & BRINK_CFI_WRITES); }
   bool by_calls() const { return !enters_.empty() || !exits_.empty(); }
   bool hardware() const { return held_.has_value(); }
   uint64_t warmed_pages() const { return warmed_.load(); }
@@ -88,6 +90,7 @@ class CheckSource : public StackSource {
   Status Configure(bpf_object* object) const;
   bool WatchesSigreturn() const;
   Status HoldHardware();
+  Status ChooseCheckPoints();
   Status ChooseHook();
   Status AttachCalls(const bpf_program* program, const char* side);
   Status LoadLsm(SourceContext& context);

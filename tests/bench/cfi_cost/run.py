@@ -3,8 +3,8 @@
 
 Rows: attached (the hooks, nothing selected), sensitive and all (both for every process of the machine, -a), and a bpftrace
 script that counts system calls by program, for comparison. Loads: find, tar, git, redis (redis-benchmark) and nginx (wrk) where they are installed.
-Figures are time by the clock and CPU time of the load relative to the same load without anything right before it, and the
-CPU time of the monitor beside it. On a machine that is not idle only the CPU time says something.
+Figures are time by the clock and CPU time of the load relative to the same load without anything right before and behind it,
+and the CPU time of the monitor beside it. On a machine that is not idle only the CPU time says something.
 
 usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis,nginx] [--rows ...] [--small] [--check] [--json]
 --small: loads of a second, to see that all of it works; the figures then say little.
@@ -26,6 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from armed import Armed  # noqa: E402
 
 BARS = {"sensitive": 3.0, "all": 10.0}
+NAMES = {"attached": "attached, nothing selected", "sensitive": "sensitive", "all": "all", "bpftrace": "a bpftrace script"}
 LONGEST = 120  # seconds that one run of a load may take
 SCRIPT = "tracepoint:raw_syscalls:sys_enter { @[comm, args->id] = count(); }"
 
@@ -148,10 +149,53 @@ def once(load):
     return (piece, cpu * piece, seconds) if isinstance(piece, float) else (seconds, cpu, seconds)
 
 
+def rounds_of(run, rows, count):
+    """{row: [(time, CPU time, the watcher's CPU time beside it)]}, relative to the mean of the bare runs before and behind it, and {row: its last report}."""
+    times, reports = {name: [] for name in rows}, {}
+    once(run)  # caches
+    bare = once(run)
+    for _ in range(count):
+        for name, start in rows.items():
+            with start() as watcher:
+                if name == "bpftrace":
+                    time.sleep(1.0)
+                elif name != "attached":
+                    once(run)  # what it meets is known: cold misses apart
+                begin = cpu_of(watcher.process.pid)
+                seconds, cpu, passed = once(run)
+                own = (cpu_of(watcher.process.pid) - begin) / passed
+            if watcher.report:
+                reports[name] = watcher.counts()
+            behind = once(run)
+            times[name].append((2 * seconds / (bare[0] + behind[0]), 2 * cpu / (bare[1] + behind[1]), own))
+            bare = behind
+    return times, reports
+
+
+def row_of(times, report):
+    ratios = sorted(t[0] for t in times)
+    row = {"slower_percent": 100 * (statistics.median(ratios) - 1), "least": 100 * (ratios[0] - 1), "most": 100 * (ratios[-1] - 1), "load_cpu_percent": 100 * (statistics.median(t[1] for t in times) - 1),
+           "own_cpu_percent": 100 * statistics.median(t[2] for t in times)}
+    if report:
+        walks = max(1, report["checks"] - report["throttled"] - report["nested"])
+        cold = sum(n for reason, n in report["misses"].items() if reason != "own writes")
+        row.update(checks=report["checks"], throttled=report["throttled"], cold_percent=100 * cold / walks, mean_check_us=report["check_ns"] / walks / 1e3, whole_walk_median_us=report["whole_walk_median_ns"] / 1e3,
+                   judge_median_us=report["judge_median_ns"] / 1e3)
+    return row
+
+
+def table(result, rounds):
+    print(f"| load | row | slower (median of {rounds}; least, most) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | met code or a process not known yet | whole walk on known code, median below | P1, P8, P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|---|")
+    for load, rows in result.items():
+        for name, r in rows.items():
+            tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['cold_percent']:.1f} % | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if r.get("checks") else "| | | |"
+            print(f"| {load} | {NAMES[name]} | {r['slower_percent']:+.1f} % ({r['least']:+.1f}, {r['most']:+.1f}) | {r['load_cpu_percent']:+.1f} % | {r['own_cpu_percent']:.1f} % | {tail} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--loads", default="find,tar,git,redis,nginx")
     parser.add_argument("--rows", default="")
     parser.add_argument("--small", action="store_true")
@@ -167,35 +211,9 @@ def main():
         chosen, ends = loads(work, args.loads.split(","), args.small)
         rows = watchers(args, work)
         for load, run in chosen.items():
-            once(run)  # caches
-            times = {name: [] for name in rows}
-            counts = {name: [] for name in rows}
-            for _ in range(args.rounds):
-                for name, start in rows.items():
-                    # Each watched run stands beside a bare one of its own.
-                    bare, bare_cpu, _ = once(run)
-                    with start() as watcher:
-                        if name == "bpftrace":
-                            time.sleep(1.0)
-                        elif name != "attached":
-                            once(run)  # what it meets is known: cold misses apart
-                        begin = cpu_of(watcher.process.pid)
-                        seconds, cpu, passed = once(run)
-                        own = cpu_of(watcher.process.pid) - begin
-                    times[name].append((seconds / bare, cpu / bare_cpu, own / passed))
-                    if watcher.report:
-                        counts[name].append(watcher.counts())
-            result[load] = {}
-            for name in rows:
-                ratios = sorted(t[0] for t in times[name])
-                row = {"slower_percent": 100 * (statistics.median(ratios) - 1), "least": 100 * (ratios[0] - 1), "most": 100 * (ratios[-1] - 1), "load_cpu_percent": 100 * (statistics.median(t[1] for t in times[name]) - 1),
-                       "own_cpu_percent": 100 * statistics.median(t[2] for t in times[name])}
-                if counts[name]:
-                    c = counts[name][-1]
-                    walks = max(1, c["checks"] - c["throttled"] - c["nested"])
-                    cold = sum(n for reason, n in c["misses"].items() if reason != "own writes")
-                    row.update(checks=c["checks"], throttled=c["throttled"], cold_percent=100 * cold / walks, mean_check_us=c["check_ns"] / walks / 1e3, whole_walk_median_us=c["whole_walk_median_ns"] / 1e3, judge_median_us=c["judge_median_ns"] / 1e3)
-                result[load][name] = row
+            times, reports = rounds_of(run, rows, args.rounds)
+            result[load] = {name: row_of(times[name], reports.get(name)) for name in rows}
+            print(f"{load}: done", file=sys.stderr, flush=True)
     finally:
         for end in ends:
             end()
@@ -203,11 +221,7 @@ def main():
     if args.json:
         print(json.dumps(result))
     else:
-        print(f"| load | row | slower (median of {args.rounds}; least, most) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | met code or a process not known yet | whole walk on known code, median below | P1+P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|---|")
-        for load, rows in result.items():
-            for name, r in rows.items():
-                tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['cold_percent']:.1f} % | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if "checks" in r else "| | | |"
-                print(f"| {load} | {name} | {r['slower_percent']:+.1f} % ({r['least']:+.1f}, {r['most']:+.1f}) | {r['load_cpu_percent']:+.1f} % | {r['own_cpu_percent']:.1f} % | {tail} |")
+        table(result, args.rounds)
     if not args.check:
         return 0
     bad = [f"{load} {name}" for load, rows in result.items() for name, r in rows.items() if r["slower_percent"] > BARS.get(name, 1e9) or r.get("judge_median_us", 0) > 3.0]

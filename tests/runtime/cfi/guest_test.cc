@@ -18,6 +18,7 @@ namespace {
 using testing_support::RunBrink;
 using Json = nlohmann::json;
 
+constexpr auto kPatience = std::chrono::seconds(800);  // below the target's TIMEOUT; a guest has a fraction of a CPU
 constexpr const char* kAttacks[] = {"A1", "A1r", "A2", "A2r", "A3", "A3r", "A4", "A5", "A5r", "A6", "A7", "A8", "A9", "A10", "A10l", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A17r", "A18", "A19", "A20", "A21", "A22"};
 
 struct Watched {
@@ -40,7 +41,7 @@ class CfiGuest : public testing::Test {
     std::vector<std::string> words = {"cfi", "run", "-q", "--every", "--min-severity", "low", "--sink", "json:" + dir_.File("alarms"), "--report", dir_.File("report")};
     words.insert(words.end(), options.begin(), options.end());
     for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), script + "true"}) words.push_back(word);
-    auto run = RunBrink(words, {.stdin_text = "", .timeout = std::chrono::seconds(800), .cwd = "", .env = environment});
+    auto run = RunBrink(words, {.stdin_text = "", .timeout = kPatience, .cwd = "", .env = environment});
     EXPECT_EQ(run.status, 0) << run.err;
     Watched watched;
     std::ifstream status(dir_.File("status")), alarms(dir_.File("alarms")), report(dir_.File("report"));
@@ -95,7 +96,7 @@ TEST_F(CfiGuest, AHistoryThatASleepHasEmptiedIsCounted) {
 TEST_F(CfiGuest, HonestProgramsRaiseNothing) {
   SKIP_UNLESS("branch.snapshot");
   auto run = RunBrink({"cfi", "run", "-q", "--every", "--source", "lbr", "--check", "sensitive", "--hook", "raw", "--sink", "json:" + dir_.File("alarms"), "--report", dir_.File("report"), "--", "sh", "-c",
-                       "for i in 1 2 3 4; do ls / >/dev/null; cat /proc/self/maps | sort | head -3 >/dev/null; done"}, {.stdin_text = "", .timeout = std::chrono::seconds(800), .cwd = "", .env = {}});
+                       "for i in 1 2 3 4; do ls / >/dev/null; cat /proc/self/maps | sort | head -3 >/dev/null; done"}, {.stdin_text = "", .timeout = kPatience, .cwd = "", .env = {}});
   EXPECT_EQ(run.status, 0) << run.err;
   std::ifstream alarms(dir_.File("alarms")), report(dir_.File("report"));
   std::stringstream told;

@@ -248,6 +248,17 @@ TEST(Policies, P6TheCodeBetweenMustBeStraight) {
   EXPECT_THAT(Names(Judge({kCall, Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall)}, {.contiguous = false})), IsEmpty());
 }
 
+// A lost record is no attack: where the line is broken, nobody knows which calls are open.
+TEST(Policies, P2AsksForNoCallAcrossMissingRecords) {
+  const BranchEntry icall = Edge(cfi_outer_icall, cfi_taken, Kind::kIndCall), back = Edge(cfi_taken_ret, cfi_outer_isite, Kind::kRet);
+  EXPECT_THAT(Judge({kCall, kReturn, icall, back}).violations, IsEmpty());
+  for (const auto& torn : {std::vector{kCall, back}, std::vector{kCall, icall, back}, std::vector{kCall, kReturn, back}, std::vector{kCall, kCall, kReturn, icall, back, kReturn}, std::vector{icall, kReturn, back}}) {
+    Result result = Judge(torn);
+    EXPECT_THAT(Names(result), testing::Contains("P6 low"));
+    EXPECT_EQ(result.severity, Severity::kLow);
+  }
+}
+
 TEST(Policies, P7ADirectBranchGoesWhereTheFileSays) {
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_call, cfi_taken, Kind::kCall)})), testing::ElementsAre("P7 medium"));
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_site, cfi_outer_label, Kind::kJump)})), testing::ElementsAre("P7 medium"));

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/sync.h"
 #include "kernel/proc_task.h"
 #include "support/process.h"
 #include "support/status_matchers.h"
@@ -144,9 +145,44 @@ TEST(Actor, ASnapshotTakesNothingFromAnotherProcess) {
   Child child;
   Alarm alarm = child.MakeAlarm();
   alarm.start_ns -= 1'000'000'000;
-  const auto kept = nlohmann::json::parse(SnapshotJson(alarm, {}));
+  alarm.context.regs[19] = reinterpret_cast<uint64_t>(&alarm);
+  const auto kept = nlohmann::json::parse(SnapshotJson(alarm, Onlooker().At(alarm.pid, alarm.start_ns, alarm.context.regs[19]), {}));
   EXPECT_TRUE(kept["stack_now"].is_null());
   EXPECT_TRUE(kept["maps"].is_null());
+}
+
+TEST(Actor, AtMostSoManySnapshots) {
+  Child child;
+  testing_support::TempDir dir;
+  Actor actor({.snapshots = dir.path(), .most_snapshots = 1});
+  EXPECT_THAT(Result(actor, Wants(Action::kSnapshot), child.MakeAlarm()), StartsWith(dir.path()));
+  EXPECT_EQ(Result(actor, Wants(Action::kSnapshot), child.MakeAlarm()), "limit of the run");
+}
+
+// Whoever holds a page back holds back one look, not the alarms.
+TEST(Onlooker, WaitsForNobody) {
+  struct Gate {
+    Mutex mutex;
+    CondVar opened;
+    bool open = false;
+  };
+  auto gate = std::make_shared<Gate>();
+  Onlooker onlooker(std::chrono::milliseconds(20), [gate](int32_t, uint64_t, uint64_t) {
+    MutexLock lock(gate->mutex);
+    while (!gate->open) gate->opened.Wait(gate->mutex);
+    return Look{.stack = "words", .maps = ""};
+  });
+  EXPECT_EQ(onlooker.At(1, 1, 0).stack, "");
+  EXPECT_EQ(onlooker.At(1, 1, 0).stack, "") << "the first look is not over";
+  {
+    MutexLock lock(gate->mutex);
+    gate->open = true;
+  }
+  gate->opened.NotifyAll();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::string stack;
+  while (stack.empty() && std::chrono::steady_clock::now() < until) stack = onlooker.At(1, 1, 0).stack;
+  EXPECT_EQ(stack, "words");
 }
 
 }  // namespace

@@ -18,28 +18,33 @@ using testing_support::IsOk;
 
 TEST(Calls, SetsAndChanges) {
   brink_cfi_config config = {};
-  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {}, &config), IsOk());
+  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {}, Entries::kWalked, &config), IsOk());
   EXPECT_TRUE(config.call[SYS_execve] & BRINK_CFI_AT_ENTER);
   EXPECT_TRUE(config.call[SYS_execve] & BRINK_CFI_FAILS);
   EXPECT_TRUE(config.call[SYS_mprotect] & BRINK_CFI_IF_EXEC);
   EXPECT_EQ(config.call[SYS_read], 0);
   config = {};
-  ASSERT_THAT(ChooseCalls(CallSet::kAll, {"-futex,write", "close:exit"}, &config), IsOk());
+  ASSERT_THAT(ChooseCalls(CallSet::kAll, {"-futex,write", "close:exit"}, Entries::kWalked, &config), IsOk());
   EXPECT_EQ(config.call[SYS_read], BRINK_CFI_AT_EXIT);
   EXPECT_EQ(config.call[SYS_futex], 0);
   EXPECT_EQ(config.call[SYS_write], BRINK_CFI_AT_ENTER);
   EXPECT_EQ(config.call[SYS_close], BRINK_CFI_AT_EXIT);
   config = {};
-  ASSERT_THAT(ChooseCalls(CallSet::kNone, {}, &config), IsOk());
+  ASSERT_THAT(ChooseCalls(CallSet::kNone, {}, Entries::kWalked, &config), IsOk());
   for (uint8_t how : config.call) EXPECT_EQ(how, 0);
 }
 
 TEST(Calls, AnEntryThatReadsWhatItsCallWritesIsConfirmedAtTheEnd) {
   brink_cfi_config config = {};
-  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {"read,write", "-ptrace"}, &config), IsOk());
+  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {"read,write", "-ptrace"}, Entries::kWalked, &config), IsOk());
   for (int call : {SYS_read, SYS_accept4, SYS_bpf}) EXPECT_EQ(config.call[call] & (BRINK_CFI_WRITES | BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT), BRINK_CFI_WRITES | BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT) << call;
   for (int call : {SYS_write, SYS_execve, SYS_mprotect, SYS_connect, SYS_ptrace}) EXPECT_FALSE(config.call[call] & BRINK_CFI_WRITES) << call;
   EXPECT_EQ(config.call[SYS_ptrace], 0);
+  // Branches that were recorded on the way are not written over.
+  config = {};
+  ASSERT_THAT(ChooseCalls(CallSet::kSensitive, {"read", "write:both"}, Entries::kRecorded, &config), IsOk());
+  for (int call : {SYS_read, SYS_accept4, SYS_bpf}) EXPECT_EQ(config.call[call] & (BRINK_CFI_WRITES | BRINK_CFI_AT_ENTER | BRINK_CFI_AT_EXIT), BRINK_CFI_AT_ENTER) << call;
+  EXPECT_EQ(config.call[SYS_write] & BRINK_CFI_AT_EXIT, BRINK_CFI_AT_EXIT);
   EXPECT_TRUE(WritesMemory(SYS_read));
   EXPECT_FALSE(WritesMemory(SYS_write));
   EXPECT_FALSE(WritesMemory(~0u));
@@ -50,14 +55,14 @@ TEST(Calls, AnEntryThatReadsWhatItsCallWritesIsConfirmedAtTheEnd) {
 TEST(Calls, NothingIsWalkedAcrossThatDoesNotComeBack) {
   for (CallSet set : {CallSet::kSensitive, CallSet::kAll}) {
     brink_cfi_config config = {};
-    ASSERT_THAT(ChooseCalls(set, {}, &config), IsOk());
+    ASSERT_THAT(ChooseCalls(set, {}, Entries::kWalked, &config), IsOk());
     for (int call : {SYS_exit, SYS_exit_group, SYS_clone, SYS_vfork, SYS_fork, SYS_clone3}) EXPECT_EQ(config.call[call], 0) << call;
     // Looked at for whether there was a signal; not walked.
     EXPECT_TRUE(config.call[SYS_rt_sigreturn] & BRINK_CFI_SIGRETURN);
   }
   brink_cfi_config config = {};
-  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"rt_sigreturn"}, &config).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"no_such_call"}, &config).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"rt_sigreturn"}, Entries::kWalked, &config).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ChooseCalls(CallSet::kNone, {"no_such_call"}, Entries::kWalked, &config).code(), absl::StatusCode::kInvalidArgument);
 }
 
 // What the decoder takes for a call that ends where the bytes end.
