@@ -1,69 +1,12 @@
-// brink cfi where the kernel has BPF LSM, and where there is branch hardware: what the plugin of tests/vm records.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <set>
+// brink cfi where there is branch hardware: what the plugin of tests/vm records.
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
-#include "support/features.h"
-#include "support/process.h"
+#include "guest.h"
 
 namespace brink {
 namespace {
 
-using testing_support::RunBrink;
-using Json = nlohmann::json;
-
-constexpr auto kPatience = std::chrono::seconds(800);  // below the target's TIMEOUT; a guest has a fraction of a CPU
 constexpr const char* kAttacks[] = {"A1", "A1r", "A2", "A2r", "A3", "A3r", "A4", "A5", "A5r", "A6", "A7", "A8", "A9", "A10", "A10l", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A17r", "A18", "A19", "A20", "A21", "A22"};
-
-struct Watched {
-  std::map<std::string, int> status;                          // by attack
-  std::map<std::string, std::set<std::string>> before, after; // rules, by attack: before the page became executable, and later
-  Json report;
-};
-
-class CfiGuest : public testing::Test {
- protected:
-  // Each attack is a program of its own name, so that alarms tell them apart.
-  Watched Watch(const std::vector<std::string>& names, const std::vector<std::string>& options, const std::vector<std::string>& environment) {
-    std::string script;
-    for (const std::string& name : names) {
-      std::error_code error;
-      std::filesystem::create_symlink(BRINK_ATTACK, dir_.File(name), error);
-      script += dir_.File(name) + " " + name + "; echo " + name + " $? >>" + dir_.File("status") + "; ";
-    }
-    std::ofstream(dir_.File("status"), std::ios::trunc);
-    std::vector<std::string> words = {"cfi", "run", "-q", "--every", "--min-severity", "low", "--sink", "json:" + dir_.File("alarms"), "--report", dir_.File("report")};
-    words.insert(words.end(), options.begin(), options.end());
-    for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), script + "true"}) words.push_back(word);
-    auto run = RunBrink(words, {.stdin_text = "", .timeout = kPatience, .cwd = "", .env = environment});
-    EXPECT_EQ(run.status, 0) << run.err;
-    Watched watched;
-    std::ifstream status(dir_.File("status")), alarms(dir_.File("alarms")), report(dir_.File("report"));
-    std::string name;
-    for (int value; status >> name >> value;) watched.status[name] = value;
-    for (std::string line; std::getline(alarms, line);) {
-      const Json alarm = Json::parse(line);
-      const std::string point = alarm["hook"]["point"], call = alarm["hook"]["syscall"].is_string() ? alarm["hook"]["syscall"] : "";
-      const bool early = point != "syscall_exit" || (call != "mprotect" && call != "mmap");
-      auto& rules = (early ? watched.before : watched.after)[alarm["process"]["comm"]];
-      for (const auto& id : alarm["policy_ids"]) rules.insert(id.get<std::string>());
-    }
-    watched.report = Json::parse(report, nullptr, false);
-    return watched;
-  }
-  std::string Words(const std::set<std::string>& rules) const {
-    std::string out;
-    for (const std::string& rule : rules) out += (out.empty() ? "" : " ") + rule;
-    return out.empty() ? "-" : out;
-  }
-  testing_support::TempDir dir_;
-};
 
 TEST_F(CfiGuest, HardwareHistoryShowsTheAttacks) {
   SKIP_UNLESS("branch.snapshot");
@@ -105,31 +48,6 @@ TEST_F(CfiGuest, HonestProgramsRaiseNothing) {
   const Json counts = Json::parse(report, nullptr, false);
   EXPECT_GT(counts["checked"], 50);
   std::printf("| honest programs | %s edges, %s checked, 0 alarms | |\n", counts["edges"].dump().c_str(), counts["checked"].dump().c_str());
-}
-
-TEST_F(CfiGuest, DenyKeepsThePageFromBecomingCode) {
-  SKIP_UNLESS("bpf.lsm");
-  SKIP_UNLESS("branch.snapshot");
-  const std::vector<std::string> environment = {"ATTACK_ROUNDS=3", "ATTACK_PROVE=1"};
-  const Watched dry = Watch({"A3"}, {"--check", "sensitive", "--hook", "raw", "--deny", "P1,P2"}, environment);
-  EXPECT_EQ(dry.status.at("A3"), 43) << "the page's own code ends the program";
-  EXPECT_GE(dry.report["actions"]["dry"], 1);
-  EXPECT_EQ(dry.report["actions"]["denied"], 0);
-  const Watched denied = Watch({"A3"}, {"--check", "sensitive", "--hook", "raw", "--deny", "P1,P2", "--act"}, environment);
-  EXPECT_EQ(denied.status.at("A3"), 139) << "a jump into a page that is no code";
-  EXPECT_GE(denied.report["actions"]["denied"], 1);
-  std::printf("| mprotect, chain A3 | dry run: status %d | denied: status %d |\n", dry.status.at("A3"), denied.status.at("A3"));
-}
-
-TEST_F(CfiGuest, DenyKeepsTheProgramFromBeingExecuted) {
-  SKIP_UNLESS("bpf.lsm");
-  SKIP_UNLESS("branch.snapshot");
-  const Watched dry = Watch({"exec"}, {"--check", "sensitive", "--hook", "raw", "--deny", "P1,P2"}, {"ATTACK_ROUNDS=3"});
-  EXPECT_EQ(dry.status.at("exec"), 44) << "the executed program's status";
-  const Watched denied = Watch({"exec"}, {"--check", "sensitive", "--hook", "raw", "--deny", "P1,P2", "--act"}, {"ATTACK_ROUNDS=3"});
-  EXPECT_EQ(denied.status.at("exec"), 42) << "the chain goes on behind a call that failed";
-  EXPECT_GE(denied.report["actions"]["denied"], 1);
-  std::printf("| execve, chain | dry run: status %d | denied: status %d |\n", dry.status.at("exec"), denied.status.at("exec"));
 }
 
 }  // namespace
