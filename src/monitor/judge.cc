@@ -342,7 +342,7 @@ Status Judge::Raise(const Window& window, const SampleView& sample, const brink_
   return OkStatus();
 }
 
-// In cgroup v1 by /proc, which forgets a process that has gone.
+// In cgroup v1 by /proc, which forgets a process that has gone, and says of one that nobody has waited for that it is in the root.
 ContainerFacts Judge::ContainerOf(const brink_sample& head) {
   const auto pid = static_cast<int32_t>(head.tgid);
   const bool by_id = options_.hierarchy.v2();
@@ -351,7 +351,7 @@ ContainerFacts Judge::ContainerOf(const brink_sample& head) {
                           .pod_namespace = info.store.pod_namespace, .pod_uid = info.identity.pod_uid, .cgroup = info.path};
   if (by_id) return facts;
   Process& process = processes_[pid];
-  if (facts.cgroup.empty() && process.start_ns == head.task_start_ns) return process.container;
+  if ((facts.cgroup.empty() || facts.cgroup == "/") && process.start_ns == head.task_start_ns) return process.container;
   process.container = facts;
   return facts;
 }

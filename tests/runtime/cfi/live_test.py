@@ -185,7 +185,7 @@ class Processes(Live):
             script = f"{mount} {place} && cp {self.work}/A3r {self.work}/libprobe.so {place} && exec {place}/A3r A3r"
             with subprocess.Popen(["unshare", "-m", "sh", "-c", script], env=dict(os.environ, ATTACK_READY=str(self.work / "ready"))) as victim:
                 try:
-                    while victim.poll() is None and f"{place}/libprobe.so" not in pathlib.Path(f"/proc/{victim.pid}/maps").read_text(encoding="utf-8"):
+                    while victim.poll() is None and f"{place}/A3r" not in pathlib.Path(f"/proc/{victim.pid}/maps").read_text(encoding="utf-8"):
                         time.sleep(0.01)
                     for file in place.iterdir():
                         file.unlink()
