@@ -59,14 +59,19 @@ int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* The number of the call; its own frame, as cfi_fill() has one. */
+static __attribute__((noinline)) __u64 cfi_call_of(__u64 regs)
+{
+	__u64 nr = 0;
+
+	return bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)regs + 8 * CFI_REG_ORIG_AX) ? ~0ull : nr;
+}
+
 /* args: pt_regs, result. */
 SEC("raw_tp/sys_exit")
 int cfi_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 nr = 0;
-
-	if (!bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)ctx->args[0] + 8 * CFI_REG_ORIG_AX))
-		cfi_at_call(BRINK_CFI_EXIT, nr, ctx->args[1]);
+	cfi_at_call(BRINK_CFI_EXIT, cfi_call_of(ctx->args[0]), ctx->args[1]);
 	return 0;
 }
 

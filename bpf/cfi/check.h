@@ -89,8 +89,11 @@ brink_always_inline void cfi_end_place(struct cfi_slot *slot, const struct brink
 	slot->cfi.verdict |= BRINK_CFI_P8;
 }
 
-/* Head, context and registers. 0: not a thread that can be checked. */
-brink_always_inline int cfi_fill(struct cfi_slot *slot, struct task_struct *task, __u32 point, __u32 nr, __u64 ret)
+/*
+ * Head, context and registers. 0: not a thread that can be checked. A function of its own, so that what it keeps on the stack
+ * is not there while the walk needs it: kernels before 6.13 have 512 bytes for all frames.
+ */
+static __attribute__((noinline)) int cfi_fill(struct cfi_slot *slot, struct task_struct *task, __u32 point, __u32 nr, __u64 ret)
 {
 	struct brink_cfi *cfi = &slot->cfi;
 

@@ -54,6 +54,7 @@ bool Checker::Captured(uint64_t site) {
 void Checker::Return() {
   if (!Askable(Policy::kReturnSite)) {
     if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
+    else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
     else if (to_.place.memory == MemoryKind::kJit && stack_.back().site != entry_->to) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
     else Match(false);
     return;

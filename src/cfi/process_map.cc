@@ -10,7 +10,7 @@ using symbol::ObjectKind;
 
 ProcessMap::ProcessMap(const ProcessMapOptions& options) : options_(options), spaces_(&objects_) {}
 
-void ProcessMap::Enter(int32_t pid, bool jit, bool lost) {
+void ProcessMap::Enter(int32_t pid, std::optional<bool> jit, bool lost) {
   // Between windows: places point into the facts.
   if (files_.size() >= options_.max_files) files_.clear();
   pid_ = pid;
@@ -49,15 +49,14 @@ Place ProcessMap::At(uint64_t address) {
     // With losses a mapping may be one that nobody told of.
     const bool sure = spaces_.KnowsProcess(pid_) && !lost_;
     // The kernel said so at the time.
-    if (made_code_ && address - made_start_ < made_size_) return {.memory = jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous};
+    if (made_code_ && address - made_start_ < made_size_) return {.memory = Anonymous()};
     return {.memory = sure ? MemoryKind::kNotCode : MemoryKind::kUnknown};
   }
   const symbol::Object& object = objects_[mapping->object];
   if (object.path == "[uprobes]") return {.memory = MemoryKind::kUprobes};
   if (object.kind == ObjectKind::kVdso) return {.memory = MemoryKind::kVdso};
   if (object.kind != ObjectKind::kFile) {
-    const bool explained = jit_ || !spaces_.JitDumpOf(pid_).empty();
-    return {.memory = object.kind == ObjectKind::kNone ? MemoryKind::kUnknown : explained ? MemoryKind::kJit : MemoryKind::kAnonymous};
+    return {.memory = object.kind == ObjectKind::kNone ? MemoryKind::kUnknown : spaces_.JitDumpOf(pid_).empty() ? Anonymous() : MemoryKind::kJit};
   }
   Entry& entry = FileOf(mapping->object);
   if (!entry.facts) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cfi/policies.h"
@@ -32,8 +33,9 @@ class ProcessMap : public CodeMap {
  public:
   explicit ProcessMap(const ProcessMapOptions& options);
 
-  // Of whom At and Describe speak. `jit`: anonymous code is a JIT's. `lost`: mappings may be missing.
-  void Enter(int32_t pid, bool jit, bool lost);
+  // Of whom At and Describe speak. `jit`: anonymous code is a JIT's; nothing: it is not known which program this is. `lost`:
+  // mappings may be missing.
+  void Enter(int32_t pid, std::optional<bool> jit, bool lost);
   // Memory that the system call at hand is about to make code.
   void MakesCode(uint64_t start, uint64_t size) { made_code_ = true, made_start_ = start, made_size_ = size; }
   Place At(uint64_t address) override;
@@ -61,7 +63,10 @@ class ProcessMap : public CodeMap {
   std::map<std::string, uint64_t> missing_;
   uint64_t loaded_ = 0;
   int32_t pid_ = 0;
-  bool jit_ = false, lost_ = false, made_code_ = false;
+  MemoryKind Anonymous() const { return !jit_ ? MemoryKind::kUnknown : *jit_ ? MemoryKind::kJit : MemoryKind::kAnonymous; }
+
+  std::optional<bool> jit_ = false;
+  bool lost_ = false, made_code_ = false;
   uint64_t made_start_ = 0, made_size_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "kernel/proc_maps.h"
 #include "monitor/heal.h"
+#include "monitor/look.h"
 #include "report/feed.h"
 
 namespace brink::cfi {
@@ -176,6 +177,14 @@ bool Judge::MakesCode(int32_t pid, bool was) const {
   return std::any_of(maps->begin(), maps->end(), [](const Mapping& m) { return m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT")); });
 }
 
+// Whether `exe` is what it executes. Where records of the side-band were lost, an exec may be among them: of a process that has
+// gone only its name tells then.
+bool Judge::IsProgramKnown(const brink_sample& head, const brink_cfi& context, const std::string& exe) const {
+  if (exe.empty()) return false;
+  if (side_band_lost_ == 0 || IsStillTheSame(static_cast<int32_t>(head.tgid), head.task_start_ns)) return true;
+  return head.tid == head.tgid && exe.substr(exe.rfind('/') + 1).substr(0, sizeof context.comm - 1) == context.comm;
+}
+
 const Judge::Process& Judge::Know(const brink_sample& head, const brink_cfi& context, const std::shared_ptr<const PolicyFile>& policy) {
   const auto pid = static_cast<int32_t>(head.tgid);
   const uint64_t start_ns = head.task_start_ns;
@@ -185,12 +194,18 @@ const Judge::Process& Judge::Know(const brink_sample& head, const brink_cfi& con
     for (auto& entry : processes_) entry.second.known = false;
   }
   const uint64_t generation = map_.spaces().Generation(pid);
-  if (const Process& known = processes_[pid]; known.known && known.start_ns == start_ns && known.generation == generation && known.uid == context.uid) return known;
+  const bool main = head.tid == head.tgid;
+  const Process& known = processes_[pid];
+  const bool renamed = side_band_lost_ > 0 && main && known.main != context.comm;
+  if (known.known && known.start_ns == start_ns && known.generation == generation && known.uid == context.uid && !renamed) return known;
   const ProcessFacts facts = FactsOf(pid, start_ns);
   const ContainerFacts container = ContainerOf(head);
   const PolicyView view = policy->For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = container.name, .pod = container.pod_name, .uid = context.uid});
   Process& process = processes_[pid];
-  process.jit = view.jit ? *view.jit : options_.jit_allowed || MakesCode(pid, process.jit && process.start_ns == start_ns);
+  if (view.jit) process.jit = view.jit;
+  else if (options_.jit_allowed || MakesCode(pid, process.jit.value_or(false) && process.start_ns == start_ns)) process.jit = true;
+  else process.jit = IsProgramKnown(head, context, facts.exe) ? std::optional(false) : std::nullopt;
+  if (main) process.main = context.comm;
   process.judged = view.check.value_or(CallSet::kAll);
   process.start_ns = start_ns;
   process.uid = context.uid;

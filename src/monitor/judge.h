@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,9 @@ class Judge : public Consumer {
   };
   struct Process {
     uint64_t start_ns = 0;
-    bool known = false, jit = false;  // by the policy in force
+    bool known = false;                // by the policy in force
+    std::optional<bool> jit = false;   // nothing: which program it is, is not known
+    std::string main;                  // name of its main thread at a check; another one may be another program
     CallSet judged = CallSet::kAll;   // which of its windows are
     uint32_t uid = ~0u;               // that the policy was asked with
     uint64_t generation = 0;
@@ -92,6 +95,7 @@ class Judge : public Consumer {
   const Process& Know(const brink_sample& head, const brink_cfi& context, const std::shared_ptr<const PolicyFile>& policy);
   bool IsLeftOut(const brink_cfi& context, CallSet judged) const;
   bool MakesCode(int32_t pid, bool was) const;
+  bool IsProgramKnown(const brink_sample& head, const brink_cfi& context, const std::string& exe) const;
   void Heal(const brink_sample& head);
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);
   void VisitStack(const brink_cfi& context, int32_t tid);

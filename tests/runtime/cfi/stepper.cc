@@ -89,7 +89,9 @@ class Stepper {
       if (WSTOPSIG(status) != SIGTRAP) return Judge(("signal " + std::to_string(WSTOPSIG(status))).c_str());
       user_regs_struct after;
       if (ptrace(PTRACE_GETREGS, thread, nullptr, &after) != 0) return;
-      if (!length || flow == decode::Flow::kNext || flow == decode::Flow::kSyscall || after.rip == regs.rip + length || after.rip == regs.rip) continue;
+      // A lazy PLT slot's jump goes to the next instruction, and is one all the same.
+      const bool fell = after.rip == regs.rip + length && (flow == decode::Flow::kCond || flow == decode::Flow::kOther);
+      if (!length || flow == decode::Flow::kNext || flow == decode::Flow::kSyscall || fell || after.rip == regs.rip) continue;
       window_.push_front({{.from = regs.rip, .to = after.rip, .info = MakeInfo(decode::KindOf(flow))}});
       if (window_.size() > kDepth) window_.pop_back();
     }
