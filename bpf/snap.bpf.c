@@ -4,6 +4,8 @@
  * loaded, with the trigger's configuration in read-only data.
  */
 #include "snap/hit.h"
+#include "snap/registers.h"
+#include "snap/signals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -24,20 +26,6 @@ char LICENSE[] SEC("license") = "GPL";
 			bpf_tail_call(ctx, &snap_follower, 0);                             \
 		return 0;                                                                  \
 	} while (0)
-
-#if defined(__TARGET_ARCH_x86)
-#define SNAP_REG_RET 80
-#define SNAP_REG_SYSCALL 120
-#define SNAP_REG_FIRST 112
-#define SNAP_ARG_COUNT 6
-#define SNAP_ARG_OFFSET(i) ((i) == 0 ? 112 : (i) == 1 ? 104 : (i) == 2 ? 96 : (i) == 3 ? 88 : (i) == 4 ? 72 : 64)
-#else
-#define SNAP_REG_RET 0
-#define SNAP_REG_SYSCALL 64
-#define SNAP_REG_FIRST 0
-#define SNAP_ARG_COUNT 8
-#define SNAP_ARG_OFFSET(i) ((i) * 8)
-#endif
 
 brink_always_inline __u64 snap_entry_key(const struct task_struct *task)
 {
@@ -79,15 +67,6 @@ brink_always_inline int snap_enter(void *regs)
 	entry.time_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&snap_entries, &key, &entry, BPF_ANY);
 	return 0;
-}
-
-/* Word of the user registers that a system call's tracepoint was given. */
-brink_always_inline __u64 snap_syscall_reg(const struct bpf_raw_tracepoint_args *ctx, __u32 offset)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (const char *)ctx->args[0] + offset);
-	return value;
 }
 
 brink_always_inline int snap_other_syscall(__u64 number)
@@ -167,46 +146,6 @@ int snap_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	hit.snap_flags = BRINK_SNAP_HAS_SYSCALL | BRINK_SNAP_HAS_RET;
 	hit.place = SNAP_AT_USER;
 	SNAP_END(ctx, &hit);
-}
-
-/* struct kernel_siginfo as user space sees it: number, errno, code, and at 16 the address, or the sender's ids. */
-brink_always_inline void snap_signal_info(struct snap_hit *hit, __u64 info)
-{
-	struct {
-		__s32 number, error, code, pad;
-		__u64 address;
-	} raw = {};
-
-	/* 0, 1 and 2 are no pointers: from user, from the kernel, forced without information. */
-	if (info <= 2 || bpf_probe_read_kernel(&raw, sizeof(raw), (const void *)info))
-		return;
-	hit->signal_code = raw.code;
-	hit->signal_addr = raw.address;
-	hit->snap_flags |= BRINK_SNAP_HAS_SIGINFO;
-}
-
-/* Whether `made` is of a signal that is still under way. */
-brink_always_inline int snap_made_is_fresh(__u32 mark)
-{
-	__u32 age = SNAP_MADE(0, bpf_ktime_get_ns()) - (mark & ~0xffu);
-
-	return mark && age >> 8 <= SNAP_MADE_AGE;
-}
-
-/* The snapshot from where the thread made this signal, in place of the one at hand. */
-brink_always_inline void snap_use_made(struct snap_hit *hit, __u32 tid, __u32 number)
-{
-	struct brink_snapshot_slot *made = bpf_map_lookup_elem(&snap_made, &tid);
-	__u32 mark;
-
-	if (!made)
-		return;
-	mark = made->reserved;
-	made->reserved = 0;
-	if ((mark & 0xff) != number || !snap_made_is_fresh(mark))
-		return;
-	hit->shot = made;
-	hit->shot_seq = made->seq;
 }
 
 /* args: number, siginfo, and at delivery the sigaction. */
@@ -426,87 +365,4 @@ int snap_manual(void *ctx)
 	if (snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT)
 		hit.shot = brink_snapshot_take(&hit.shot_seq);
 	return snap_capture(ctx, &hit);
-}
-
-/* What goes before: feeds the history. Other objects of the session share its maps. */
-SEC("?raw_tp/sched_switch")
-int snap_history_switch(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *from = (struct task_struct *)ctx->args[1];
-	struct task_struct *to = (struct task_struct *)ctx->args[2];
-	__u32 tid = BPF_CORE_READ(from, pid);
-
-	snap_history_add(BRINK_SNAP_EV_SWITCH, tid, tid, BPF_CORE_READ(to, pid));
-	return 0;
-}
-
-SEC("?raw_tp/sys_enter")
-int snap_history_enter(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	snap_history_add(BRINK_SNAP_EV_SYS_ENTER, task->pid, ctx->args[1], snap_syscall_reg(ctx, SNAP_REG_FIRST));
-	return 0;
-}
-
-SEC("?raw_tp/sys_exit")
-int snap_history_exit(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	snap_history_add(BRINK_SNAP_EV_SYS_EXIT, task->pid, snap_syscall_reg(ctx, SNAP_REG_SYSCALL), ctx->args[1]);
-	return 0;
-}
-
-SEC("?raw_tp/irq_handler_entry")
-int snap_history_irq(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	snap_history_add(BRINK_SNAP_EV_IRQ, task->pid, ctx->args[0], 0);
-	return 0;
-}
-
-/* A thread's number may come back: what the last one with it did is not the next one's history. */
-SEC("?raw_tp/sched_process_exit")
-int snap_history_end(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u32 tid = task->pid;
-
-	(void)ctx;
-	bpf_map_delete_elem(&snap_task_events, &tid);
-	return 0;
-}
-
-/* args: cgroup, path. Of the hierarchy that tells containers apart. */
-SEC("?raw_tp/cgroup_mkdir")
-int snap_group_made(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct cgroup *group = (struct cgroup *)ctx->args[0];
-	struct cgroup_root *root = BPF_CORE_READ(group, root);
-	struct brink_snap_group *record;
-	__u32 zero = 0;
-	__u64 bytes;
-	long length;
-
-	if (snap_cfg.flags & BRINK_SNAP_CFG_V1 ? !(BPF_CORE_READ(root, subsys_mask) >> (snap_cfg.subsys & 31) & 1) :
-						 BPF_CORE_READ(root, hierarchy_id) != 0)
-		return 0;
-	record = bpf_map_lookup_elem(&snap_new_group, &zero);
-	if (!record)
-		return 0;
-	length = bpf_probe_read_kernel_str(record->path, sizeof(record->path), (const void *)ctx->args[1]);
-	if (length <= 0 || length > BRINK_SNAP_GROUP_PATH)
-		return 0;
-	record->id = BPF_CORE_READ(group, kn, id);
-	bytes = 16 + (__u64)length;
-	brink_barrier_var(bytes);
-	if (bytes > sizeof(*record))
-		return 0;
-	record->header.size = bytes;
-	record->header.type = BRINK_REC_SNAP_GROUP;
-	record->header.version = BRINK_ABI_VERSION;
-	brink_ring_send(record, bytes);
-	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef BRINK_BPF_SNAP_CONDITION_H_
 #define BRINK_BPF_SNAP_CONDITION_H_
 
+#include "snap/maps.h"
 #include "snap/task.h"
 #include "snap/values.h"
 

@@ -27,25 +27,6 @@ static __attribute__((noinline)) int snap_put(struct snap_slot *slot, const void
 	return 0;
 }
 
-brink_always_inline void snap_history_add(__u16 type, __u32 tid, __u64 a, __u64 b)
-{
-	struct brink_snap_event event = {.time_ns = bpf_ktime_get_ns(), .tid = tid, .type = type, .a = a, .b = b};
-	struct snap_cpu_history *cpu;
-	struct snap_task_history *task;
-	__u32 zero = 0;
-
-	cpu = bpf_map_lookup_elem(&snap_cpu_events, &zero);
-	if (cpu)
-		cpu->event[cpu->next++ & (BRINK_SNAP_HISTORY - 1)] = event;
-	task = bpf_map_lookup_elem(&snap_task_events, &tid);
-	if (!task) {
-		bpf_map_update_elem(&snap_task_events, &tid, &snap_no_history, BPF_NOEXIST);
-		task = bpf_map_lookup_elem(&snap_task_events, &tid);
-	}
-	if (task)
-		task->event[task->next++ & (BRINK_SNAP_TASK_HISTORY - 1)] = event;
-}
-
 brink_always_inline void snap_put_history(struct snap_slot *slot, __u32 tid)
 {
 	__u32 zero = 0, i;

@@ -5,12 +5,10 @@
 
 #include <linux/perf_event.h>
 
-#include "brink/abi/snap.h"
-#include "brink_cgroup.h"
-#include "lib/base.h"
 #include "lib/filter.h"
 #include "lib/regs.h"
 #include "lib/snapshot.h"
+#include "snap/shared.h"
 
 /* Threads whose signals are under way at once; a snapshot older than a second is another signal's. */
 #define SNAP_MADE_MOST 256
@@ -21,9 +19,6 @@
 #define SNAP_MADE_TICK 20	/* 2^20 ns */
 #define SNAP_MADE_AGE 1000	/* ticks */
 #define SNAP_MADE(signal, time_ns) ((__u32)(signal) | (__u32)((time_ns) >> SNAP_MADE_TICK) << 8)
-#include "lib/target.h"
-
-const volatile struct brink_snap_config snap_cfg = {.nth = 1};
 
 /* Room behind the head: every part at its largest, one after another. */
 #define SNAP_TAIL                                                                                              \
@@ -105,48 +100,6 @@ struct {
 	__type(value, __u8);
 } snap_seen SEC(".maps");
 
-/* Groups of --container, --pod, --cgroup and their opposites, by kernfs id. Shared by the triggers of a session. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, BRINK_SNAP_MAX_GROUPS);
-	__type(key, __u64);
-	__type(value, __u32);
-} snap_groups SEC(".maps");
-
-/* What went before, of each CPU and of each task (least used first out). Shared by the triggers of a session. */
-struct snap_cpu_history {
-	__u64 next;
-	struct brink_snap_event event[BRINK_SNAP_HISTORY];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct snap_cpu_history);
-} snap_cpu_events SEC(".maps");
-
-struct snap_task_history {
-	__u64 next;
-	struct brink_snap_event event[BRINK_SNAP_TASK_HISTORY];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u32);
-	__type(value, struct snap_task_history);
-} snap_task_events SEC(".maps");
-
-/* A group's record in the making. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct brink_snap_group);
-} snap_new_group SEC(".maps");
-
 /* The capture that the CPU hands over to be followed; the program that does (bpf/snap_follow.bpf.c) is put in by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -162,14 +115,8 @@ struct {
 	__type(value, __u32);
 } snap_follower SEC(".maps");
 
-/* A task's history at its first event; too large for the stack. */
-const __u64 snap_no_history[sizeof(struct snap_task_history) / sizeof(__u64)] = {};
-
 /* Of all CPUs: matches so far, captures so far, and those of the second that is running. */
 __u64 snap_matches, snap_taken, snap_second, snap_second_taken;
-
-/* Set by user space: nothing is a hit for now. */
-__u64 snap_paused;
 
 brink_always_inline void snap_count(enum brink_snap_count counter)
 {

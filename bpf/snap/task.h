@@ -6,7 +6,7 @@
 #ifndef BRINK_BPF_SNAP_TASK_H_
 #define BRINK_BPF_SNAP_TASK_H_
 
-#include "snap/maps.h"
+#include "snap/shared.h"
 
 #define SNAP_CSS(n)                    \
 	case n:                        \

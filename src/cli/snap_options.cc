@@ -1,6 +1,8 @@
 #include "cli/snap_options.h"
 
+#include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include "base/strings.h"
 #include "base/units.h"
@@ -63,6 +65,7 @@ Status SnapOptions::Fill(const std::vector<std::string>& rest, snap::RunRequest*
   else if (priv == "k") snap.privilege = Privilege::kKernel;
   else if (priv == "ku" || priv == "uk") snap.privilege = Privilege::kBoth;
   else if (!priv.empty()) return InvalidArgument("--priv '" + EscapeForTerminal(priv) + "' is none of u, k, ku");
+  if (groups.probe_all && !groups.wants()) return InvalidArgument("--probe-all goes with --container, --pod or --cgroup: without them probes are for everybody, or for the process of -p");
   snap.groups = groups;
   snap.groups.pidns_of = static_cast<pid_t>(pidns);
   snap.runtime_root = runtime_root;
@@ -92,6 +95,59 @@ Status SnapOptions::FillTrace(const std::vector<std::string>& rest, snap::TraceR
 
 snap::PrintOptions SnapOptions::Print() const { return {.registers = registers, .most_branches = most_branches, .realtime_offset_ns = RealtimeOffset()}; }
 
+std::vector<Option> SnapOptions::WhenOptions() {
+  return {
+    {.letter = 0, .name = "on", .value = Value::kRequired, .meta = "TRIGGER", .group = "When", .help = "where to capture; several may be given", .set = AppendString(&triggers)},
+    {.letter = 0, .name = "errno-path", .value = Value::kRequired, .meta = "SYSCALL", .group = "When", .help = "arm what decides about this system call's errors; captures come innermost first", .set = StoreString(&errno_path)},
+    {.letter = 0, .name = "trace-between", .value = Value::kRequired, .meta = "PATH:ENTRY..EXIT", .group = "When", .help = "instead of --on: the user branches of this span of code, each time it is entered; without EXIT until it returns", .set = StoreString(&trace_between)},
+    {.letter = 0, .name = "if", .value = Value::kRequired, .meta = "EXPR", .group = "When", .help = "only hits for which this is true", .set = [this](std::string_view v) -> Status {
+       // An unset variable of a script is not the wish for everything.
+       if (Trim(v).empty()) return InvalidArgument("--if is empty");
+       condition = std::string(v);
+       return OkStatus();
+     }},
+    {.letter = 0, .name = "slower-than", .value = Value::kRequired, .meta = "DURATION", .group = "When", .help = "only calls that took at least this long (triggers at a return)", .set = StoreString(&slower)},
+    {.letter = 0, .name = "limit", .value = Value::kRequired, .meta = "N/s", .group = "When", .help = "at most N captures a second and trigger", .set = StoreString(&limit)},
+    {.letter = 0, .name = "once-per", .value = Value::kRequired, .meta = "KEY", .group = "When", .help = "one capture for each pid, tid, cpu, uid, comm, container, ip, ret or args.NAME", .set = StoreString(&once_per)},
+    {.letter = 0, .name = "nth", .value = Value::kRequired, .meta = "N", .group = "When", .help = "the Nth match and each Nth after it", .set = StoreUint(&nth, 1, UINT32_MAX)},
+    {.letter = 0, .name = "count", .value = Value::kRequired, .meta = "N", .group = "When", .help = "end after N captures of each trigger", .set = StoreUint(&count, 1, UINT32_MAX)}};
+}
+
+std::vector<Option> SnapOptions::WhoseOptions() {
+  return {
+    {.letter = 'p', .name = "pid", .value = Value::kRequired, .meta = "PID,...", .group = "Whose", .help = "these processes and their children", .set = StoreString(&pids)},
+    {.letter = 't', .name = "tid", .value = Value::kRequired, .meta = "TID,...", .group = "Whose", .help = "these threads", .set = StoreString(&tids)},
+    {.letter = 0, .name = "container", .value = Value::kRequired, .meta = "NAME|ID", .group = "Whose", .help = "this container (id, name, namespace/pod/name) or systemd unit; it may start later", .set = AppendString(&groups.containers)},
+    {.letter = 0, .name = "pod", .value = Value::kRequired, .meta = "NS/NAME", .group = "Whose", .help = "this pod", .set = AppendString(&groups.pods)},
+    {.letter = 0, .name = "cgroup", .value = Value::kRequired, .meta = "PATH", .group = "Whose", .help = "this cgroup and those below it", .set = AppendString(&groups.cgroups)},
+    {.letter = 0, .name = "probe-all", .group = "Whose", .help = "user probes of containers, pods and cgroups: hit by everybody who runs the program (20 us each, dropped), and so from the first instruction of a process on. Without it they are set in each process of the groups, a millisecond or so after its start", .set = StoreFlag(&groups.probe_all)},
+    {.letter = 0, .name = "exclude-container", .value = Value::kRequired, .meta = "NAME|ID", .group = "Whose", .help = "not this container", .set = AppendString(&groups.not_containers)},
+    {.letter = 0, .name = "exclude-pod", .value = Value::kRequired, .meta = "NS/NAME", .group = "Whose", .help = "not this pod", .set = AppendString(&groups.not_pods)},
+    {.letter = 0, .name = "exclude-cgroup", .value = Value::kRequired, .meta = "PATH", .group = "Whose", .help = "not this cgroup and those below it", .set = AppendString(&groups.not_cgroups)},
+    {.letter = 0, .name = "pidns", .value = Value::kRequired, .meta = "PID", .group = "Whose", .help = "only the pid namespace of this process", .set = StoreUint(&pidns, 1, INT32_MAX)},
+    {.letter = 0, .name = "runtime-root", .value = Value::kRequired, .meta = "DIR", .group = "Whose", .help = "where the files of container runtimes are looked for; default /", .set = StoreString(&runtime_root)}};
+}
+
+std::vector<Option> SnapOptions::WhatOptions() {
+  return {
+    {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "What", .help = "--source walk, --trace-between: most branches", .set = StoreUint(&depth, 1, 65535)},
+    {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: lbr, those that led here, of the hardware; walk, those that follow; none. auto: lbr, without the hardware walk at user probes of -p or a command. Of --trace-between: walk, step (exact, slow) or hop", .set = StoreString(&source)},
+    {.letter = 0, .name = "priv", .value = Value::kRequired, .meta = "u|k|ku", .group = "What", .help = "branches of user code, of the kernel, or both; default: of the code that the trigger stands in", .set = StoreString(&priv)},
+    {.letter = 0, .name = "history", .group = "What", .help = "also what the thread and the CPU did before: switches, system calls, interrupts", .set = StoreFlag(&history)},
+    {.letter = 0, .name = "no-chain", .group = "What", .help = "no call chains", .set = StoreFlag(&no_chain)},
+    {.letter = 0, .name = "registers", .group = "What", .help = "print the registers (signals always do)", .set = StoreFlag(&registers)}};
+}
+
+std::vector<Option> SnapOptions::OutputOptions() {
+  return {
+    {.letter = 0, .name = "branches", .value = Value::kRequired, .meta = "N", .group = "Output", .help = "print at most N branches; default 32", .set = StoreUint(&most_branches, 0, BRINK_MAX_HW_BRANCHES)},
+    {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "write perf.data as well; - is standard output", .set = StoreString(&output)},
+    {.letter = 0, .name = "json", .group = "Output", .help = "print a line of JSON a capture (schema brink.snap.v1)", .set = StoreFlag(&json)},
+    {.letter = 0, .name = "color", .value = Value::kRequired, .meta = "WHEN", .group = "Output", .help = "auto, always or never", .set = StoreString(&colour)},
+    {.letter = 0, .name = "duration", .value = Value::kRequired, .meta = "TIME", .group = "Output", .help = "end after this time", .set = StoreDuration(&duration_ns, 1'000'000'000)},
+    {.letter = 'q', .name = "quiet", .group = "Output", .help = "captures only", .set = StoreFlag(&quiet)}};
+}
+
 SnapOptions::SnapOptions() {
   command = {
       .name = "snap",
@@ -116,43 +172,7 @@ SnapOptions::SnapOptions() {
           "\n"
           "Conditions are decided in the kernel: pid tid comm uid cpu cgroup, args.NAME (and members: args.file->f_flags),\n"
           "args.0, ret, ctx.duration; see brink filter for the language.",
-      .options =
-          {{.letter = 0, .name = "on", .value = Value::kRequired, .meta = "TRIGGER", .group = "When", .help = "where to capture; several may be given", .set = AppendString(&triggers)},
-           {.letter = 0, .name = "errno-path", .value = Value::kRequired, .meta = "SYSCALL", .group = "When", .help = "arm what decides about this system call's errors; captures come innermost first", .set = StoreString(&errno_path)},
-           {.letter = 0, .name = "trace-between", .value = Value::kRequired, .meta = "PATH:ENTRY..EXIT", .group = "When", .help = "instead of --on: the user branches of this span of code, each time it is entered; without EXIT until it returns", .set = StoreString(&trace_between)},
-           {.letter = 0, .name = "if", .value = Value::kRequired, .meta = "EXPR", .group = "When", .help = "only hits for which this is true", .set = [this](std::string_view v) -> Status {
-              // An unset variable of a script is not the wish for everything.
-              if (Trim(v).empty()) return InvalidArgument("--if is empty");
-              condition = std::string(v);
-              return OkStatus();
-            }},
-           {.letter = 0, .name = "slower-than", .value = Value::kRequired, .meta = "DURATION", .group = "When", .help = "only calls that took at least this long (triggers at a return)", .set = StoreString(&slower)},
-           {.letter = 0, .name = "limit", .value = Value::kRequired, .meta = "N/s", .group = "When", .help = "at most N captures a second and trigger", .set = StoreString(&limit)},
-           {.letter = 0, .name = "once-per", .value = Value::kRequired, .meta = "KEY", .group = "When", .help = "one capture for each pid, tid, cpu, uid, comm, container, ip, ret or args.NAME", .set = StoreString(&once_per)},
-           {.letter = 0, .name = "nth", .value = Value::kRequired, .meta = "N", .group = "When", .help = "the Nth match and each Nth after it", .set = StoreUint(&nth, 1, UINT32_MAX)},
-           {.letter = 0, .name = "count", .value = Value::kRequired, .meta = "N", .group = "When", .help = "end after N captures of each trigger", .set = StoreUint(&count, 1, UINT32_MAX)},
-           {.letter = 'p', .name = "pid", .value = Value::kRequired, .meta = "PID,...", .group = "Whose", .help = "these processes and their children", .set = StoreString(&pids)},
-           {.letter = 't', .name = "tid", .value = Value::kRequired, .meta = "TID,...", .group = "Whose", .help = "these threads", .set = StoreString(&tids)},
-           {.letter = 0, .name = "container", .value = Value::kRequired, .meta = "NAME|ID", .group = "Whose", .help = "this container (id, name, namespace/pod/name) or systemd unit; it may start later", .set = AppendString(&groups.containers)},
-           {.letter = 0, .name = "pod", .value = Value::kRequired, .meta = "NS/NAME", .group = "Whose", .help = "this pod", .set = AppendString(&groups.pods)},
-           {.letter = 0, .name = "cgroup", .value = Value::kRequired, .meta = "PATH", .group = "Whose", .help = "this cgroup and those below it", .set = AppendString(&groups.cgroups)},
-           {.letter = 0, .name = "exclude-container", .value = Value::kRequired, .meta = "NAME|ID", .group = "Whose", .help = "not this container", .set = AppendString(&groups.not_containers)},
-           {.letter = 0, .name = "exclude-pod", .value = Value::kRequired, .meta = "NS/NAME", .group = "Whose", .help = "not this pod", .set = AppendString(&groups.not_pods)},
-           {.letter = 0, .name = "exclude-cgroup", .value = Value::kRequired, .meta = "PATH", .group = "Whose", .help = "not this cgroup and those below it", .set = AppendString(&groups.not_cgroups)},
-           {.letter = 0, .name = "pidns", .value = Value::kRequired, .meta = "PID", .group = "Whose", .help = "only the pid namespace of this process", .set = StoreUint(&pidns, 1, INT32_MAX)},
-           {.letter = 0, .name = "runtime-root", .value = Value::kRequired, .meta = "DIR", .group = "Whose", .help = "where the files of container runtimes are looked for; default /", .set = StoreString(&runtime_root)},
-           {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "What", .help = "--source walk, --trace-between: most branches", .set = StoreUint(&depth, 1, 65535)},
-           {.letter = 0, .name = "source", .value = Value::kRequired, .meta = "auto|lbr|none|walk|step|hop", .group = "What", .help = "branches: lbr, those that led here, of the hardware; walk, those that follow; none. auto: lbr, without the hardware walk at user probes of -p or a command. Of --trace-between: walk, step (exact, slow) or hop", .set = StoreString(&source)},
-           {.letter = 0, .name = "priv", .value = Value::kRequired, .meta = "u|k|ku", .group = "What", .help = "branches of user code, of the kernel, or both; default: of the code that the trigger stands in", .set = StoreString(&priv)},
-           {.letter = 0, .name = "history", .group = "What", .help = "also what the thread and the CPU did before: switches, system calls, interrupts", .set = StoreFlag(&history)},
-           {.letter = 0, .name = "no-chain", .group = "What", .help = "no call chains", .set = StoreFlag(&no_chain)},
-           {.letter = 0, .name = "registers", .group = "What", .help = "print the registers (signals always do)", .set = StoreFlag(&registers)},
-           {.letter = 0, .name = "branches", .value = Value::kRequired, .meta = "N", .group = "Output", .help = "print at most N branches; default 32", .set = StoreUint(&most_branches, 0, BRINK_MAX_HW_BRANCHES)},
-           {.letter = 'o', .name = "output", .value = Value::kRequired, .meta = "FILE", .group = "Output", .help = "write perf.data as well; - is standard output", .set = StoreString(&output)},
-           {.letter = 0, .name = "json", .group = "Output", .help = "print a line of JSON a capture (schema brink.snap.v1)", .set = StoreFlag(&json)},
-           {.letter = 0, .name = "color", .value = Value::kRequired, .meta = "WHEN", .group = "Output", .help = "auto, always or never", .set = StoreString(&colour)},
-           {.letter = 0, .name = "duration", .value = Value::kRequired, .meta = "TIME", .group = "Output", .help = "end after this time", .set = StoreDuration(&duration_ns, 1'000'000'000)},
-           {.letter = 'q', .name = "quiet", .group = "Output", .help = "captures only", .set = StoreFlag(&quiet)}},
+      .options = WhenOptions(),
       .examples = {{"brink snap --on signal:SEGV,ABRT -- ./server", "the crash flight recorder"},
                    {"brink snap --on syscall:openat --if 'ret == -EACCES' --container web", "which denied open, from where"},
                    {"brink snap --errno-path openat -- ls /root/secret", "which kernel function and branch said no"},
@@ -160,6 +180,7 @@ SnapOptions::SnapOptions() {
                    {"brink snap --on syscall:fsync --slower-than 10ms --limit 5/s", "slow fsyncs of everybody"},
                    {"brink snap --on 'uprobe:./server:handle_*' --once-per ip --history", "each handler once, with what went before"},
                    {"brink snap --trace-between ./parse:check_header --source step -- ./parse file", "which branches decided, without branch hardware"}}};
+  for (std::vector<Option> more : {WhoseOptions(), WhatOptions(), OutputOptions()}) std::move(more.begin(), more.end(), std::back_inserter(command.options));
 }
 
 }  // namespace brink::cli

@@ -28,6 +28,13 @@ struct SnapOptions {
   uint64_t nth = 1, count = 0, duration_ns = 0, pidns = 0, most_branches = 32, depth = 0;
   bool no_chain = false, history = false, json = false, quiet = false, registers = false;
   snap::GroupRequest groups;
+
+ private:
+  // By the headings of --help. Their setters are bound to this object.
+  std::vector<Option> WhenOptions();
+  std::vector<Option> WhoseOptions();
+  std::vector<Option> WhatOptions();
+  std::vector<Option> OutputOptions();
 };
 
 }  // namespace brink::cli

@@ -125,6 +125,10 @@ StatusOr<std::string> CgroupPathOf(const ContainerHierarchy& hierarchy, uint64_t
   return NotFound("no cgroup with id " + std::to_string(id) + " in " + hierarchy.Name() + ": it is gone");
 }
 
+bool IsGroupBelow(std::string_view path, std::string_view above) {
+  return above == "/" || (path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/'));
+}
+
 std::vector<CgroupFolder> ListCgroups(const ContainerHierarchy& hierarchy, std::string_view path, size_t limit) {
   std::vector<CgroupFolder> folders;
   auto root = CgroupIdOf(hierarchy, path);

@@ -45,6 +45,8 @@ std::vector<ContainerHierarchy> MountedHierarchies();
 StatusOr<uint64_t> CgroupIdOf(const ContainerHierarchy& hierarchy, std::string_view path);
 // Path of the group with this id: by file handle where allowed, else by searching the tree. NOT_FOUND: it is gone.
 StatusOr<std::string> CgroupPathOf(const ContainerHierarchy& hierarchy, uint64_t id);
+// Whether the group at `path` is the one at `above`, or lies below it.
+bool IsGroupBelow(std::string_view path, std::string_view above);
 // Every group at and below `path`, with ids, parents first; at most `limit`.
 struct CgroupFolder {
   uint64_t id = 0;

@@ -1,10 +1,10 @@
 // What an errno of perf_event_open means here, and what to do about it.
 #include <cerrno>
 #include <cstring>
-#include <sys/resource.h>
 
 #include <absl/strings/str_cat.h>
 
+#include "base/descriptor_limit.h"
 #include "base/fd.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -100,9 +100,8 @@ std::string Busy(const perf_event_attr& attr) {
 }
 
 std::string TooManyFiles() {
-  struct rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return absl::StrCat("out of file descriptors (limit ", limit.rlim_cur, "); raise it: ulimit -n ", std::max<uint64_t>(limit.rlim_cur * 4, 65536));
+  const uint64_t limit = DescriptorLimit();
+  return absl::StrCat("out of file descriptors (limit ", limit, "); raise it: ulimit -n ", std::max<uint64_t>(limit * 4, 65536));
 }
 
 std::string NoDevice(const PerfTarget& target, const OpenContext& context) {

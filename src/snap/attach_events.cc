@@ -1,12 +1,12 @@
 // perf events: the clock, hardware events, breakpoints; on every CPU, or on the groups that are asked for.
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <set>
 
+#include "base/descriptor_limit.h"
 #include "kernel/perf_event.h"
 #include "session/core.h"
 #include "session/sampling.h"
@@ -40,24 +40,12 @@ UniqueFd OpenGroup(const ContainerHierarchy& hierarchy, const std::string& path)
   return UniqueFd(open((hierarchy.mount + path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Two descriptors a CPU and group.
-void RaiseDescriptorLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-bool IsBelow(const std::string& path, const std::string& above) {
-  return above == "/" || (path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/'));
-}
-
 // Events of a group take in those below it: they would be sampled twice.
 std::vector<CgroupFolder> Topmost(std::span<const CgroupFolder> groups) {
   std::vector<CgroupFolder> sorted(groups.begin(), groups.end()), top;
   std::sort(sorted.begin(), sorted.end(), [](const CgroupFolder& a, const CgroupFolder& b) { return a.path.size() < b.path.size(); });
   for (CgroupFolder& group : sorted) {
-    if (std::none_of(top.begin(), top.end(), [&](const CgroupFolder& above) { return IsBelow(group.path, above.path); })) top.push_back(std::move(group));
+    if (std::none_of(top.begin(), top.end(), [&](const CgroupFolder& above) { return IsGroupBelow(group.path, above.path); })) top.push_back(std::move(group));
   }
   return top;
 }

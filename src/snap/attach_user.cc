@@ -1,11 +1,15 @@
 // User functions and places: uprobe_multi where the kernel has it, single uprobes elsewhere.
 #include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/descriptor_limit.h"
 #include "snap/trigger_object.h"
 
 namespace brink::snap {
@@ -19,7 +23,7 @@ constexpr int kErrorNotSupported = 524;
 
 // One place that cannot be probed fails a whole link: then the halves are tried, down to the place itself, which goes into
 // `refused`.
-Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused) {
+Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, pid_t pid, std::vector<UniqueFd>* links, std::vector<uint64_t>* refused) {
   std::vector<uint64_t> offsets, counters;
   bool any_counter = false;
   for (const Place& place : places) {
@@ -30,15 +34,16 @@ Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span
   LinkCreateUprobeMulti create = {};
   create.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
   create.attach_type = kTraceUprobeMulti;
-  create.path = reinterpret_cast<uint64_t>(plan_.program.c_str());
+  const std::string path = "/proc/self/fd/" + std::to_string(program_.get());
+  create.path = reinterpret_cast<uint64_t>(path.c_str());
   create.offsets = reinterpret_cast<uint64_t>(offsets.data());
   if (any_counter) create.ref_ctr_offsets = reinterpret_cast<uint64_t>(counters.data());
   create.cnt = static_cast<uint32_t>(offsets.size());
   create.multi_flags = at_return ? kUprobeMultiReturn : 0;
-  if (plan_.pid > 0) create.pid = static_cast<uint32_t>(plan_.pid);
+  if (pid > 0) create.pid = static_cast<uint32_t>(pid);
   const long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
   if (fd >= 0) {
-    fds_.emplace_back(static_cast<int>(fd));
+    links->emplace_back(static_cast<int>(fd));
     return OkStatus();
   }
   const int error = errno;
@@ -48,13 +53,13 @@ Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span
     return OkStatus();
   }
   const size_t half = places.size() / 2;
-  RETURN_IF_ERROR(LinkPlaces(program, at_return, places.first(half), refused));
-  return LinkPlaces(program, at_return, places.subspan(half), refused);
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, places.first(half), pid, links, refused));
+  return LinkPlaces(program, at_return, places.subspan(half), pid, links, refused);
 }
 
-Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
+Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return, pid_t pid, std::vector<UniqueFd>* links) {
   std::vector<uint64_t> refused;
-  RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, &refused));
+  RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, pid, links, &refused));
   if (refused.empty()) return OkStatus();
   if (refused.size() == plan_.places.size()) {
     return Unimplemented("the kernel can probe none of these places of " + plan_.program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
@@ -65,12 +70,56 @@ Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return) {
   return OkStatus();
 }
 
+Status TriggerObject::AttachProcess(pid_t pid, std::vector<UniqueFd>* links) {
+  if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false, pid, links));
+  return AttachUserMulti(main_, plan_.trigger.kind == TriggerKind::kUretprobe, pid, links);
+}
+
+Status TriggerObject::SetMembers(std::span<const Member> members) {
+  if (!by_member()) return OkStatus();
+  if (members.size() > kMostMembers) return AttachEverybody();
+  RaiseDescriptorLimit();
+  return member_links_.Set(members);
+}
+
+Status TriggerObject::AddMember(const Member& member, bool anew) {
+  if (!by_member()) return OkStatus();
+  if (member_links_.size() >= kMostMembers) member_links_.DropEnded();
+  if (member_links_.size() >= kMostMembers) return AttachEverybody();
+  return member_links_.Add(member, anew);
+}
+
+// Many processes of one file are most of those who run it, as a rule.
+Status TriggerObject::AttachEverybody() {
+  member_links_.Clear();
+  plan_.by_member = false;
+  how_ = "more than " + std::to_string(kMostMembers) + " processes in the groups: whoever runs " + plan_.program + " meets the probe, those of other groups are dropped";
+  return AttachProcess(plan_.pid, &fds_);
+}
+
+// The processes come later (SetMembers). What the kernel refuses to probe it tells where a process has the code mapped: this one has it for
+// the moment.
+Status TriggerObject::TryPlaces() {
+  struct stat info = {};
+  if (fstat(program_.get(), &info) != 0 || info.st_size <= 0) return ErrnoError(errno, plan_.program);
+  const auto size = static_cast<size_t>(info.st_size);
+  void* code = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, program_.get(), 0);
+  if (code == MAP_FAILED) return ErrnoError(errno, "map " + plan_.program);
+  std::vector<UniqueFd> trial;
+  Status tried = AttachProcess(getpid(), &trial);
+  trial.clear();
+  munmap(code, size);
+  return tried;
+}
+
 Status TriggerObject::AttachUser() {
   const bool at_return = plan_.trigger.kind == TriggerKind::kUretprobe;
+  how_.clear();
   if (multi_) {
-    if (entry_) RETURN_IF_ERROR(AttachUserMulti(entry_, false));
-    RETURN_IF_ERROR(AttachUserMulti(main_, at_return));
+    RETURN_IF_ERROR(by_member() ? TryPlaces() : AttachProcess(plan_.pid, &fds_));
     if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
+    if (by_member()) how_ += std::string(how_.empty() ? "set" : ", set") + " in each process of the groups: nobody else meets the probe. What a new process does in its first milliseconds comes before it (--probe-all meets that too)";
+    if (plan_.probe_all) how_ += std::string(how_.empty() ? "" : "; ") + "whoever runs " + plan_.program + " meets the probe (--probe-all), those of other groups are dropped";
     if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
     if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
     return OkStatus();
@@ -79,8 +128,9 @@ Status TriggerObject::AttachUser() {
     return ResourceExhausted(std::to_string(plan_.places.size()) + " places match, and this kernel has no uprobe_multi (6.6): at most " + std::to_string(kMostSingleProbes) +
                              " single uprobes are set, because each takes 0.1 s to go; narrow the glob");
   }
+  if (plan_.by_member) how_ = "no uprobe_multi here (6.6): whoever runs " + plan_.program + " meets the probe, those of other groups are dropped";
   if (plan_.places.size() > 1) {
-    how_ = std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
+    how_ += (how_.empty() ? "" : "; ") + std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
   }
   for (const Place& place : plan_.places) {
     for (bpf_program* program : {entry_, main_}) {

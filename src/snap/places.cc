@@ -310,7 +310,7 @@ StatusOr<UserProgram> FindProgram(const std::string& path, pid_t pid) {
     std::string absolute = path[0] == '/' ? path : std::filesystem::absolute(path).string();
     if (pid > 0 && IsFile(root + absolute)) return UserProgram{root + absolute, absolute};
     if (IsFile(absolute)) return UserProgram{absolute, absolute};
-    return NotFound("no file " + EscapeForTerminal(path) + (pid > 0 ? " in the root of process " + std::to_string(pid) : "; a container's files are found with -p PID"));
+    return NotFound("no file " + EscapeForTerminal(path) + (pid > 0 ? " in the root of process " + std::to_string(pid) : "; a container's files are found with -p PID, and with --container while it runs"));
   }
   if (pid > 0) {
     auto maps = ReadMaps(pid);

@@ -5,15 +5,14 @@
 #include <cerrno>
 
 #include "brink/abi/session.h"
-#include "brink/abi/snapshot.h"
 #include "session/core.h"
-#include "snap.skel.h"
+#include "snap_side.skel.h"
 
 namespace brink::snap {
 
 StatusOr<std::unique_ptr<SideObject>> SideObject::Load(const TriggerObject::Share& share, SharedMaps& maps, const Options& options) {
   std::unique_ptr<SideObject> object(new SideObject);
-  object->skeleton_ = snap_bpf__open();
+  object->skeleton_ = snap_side_bpf__open();
   if (!object->skeleton_) return BpfLoadError(errno, "open the programs beside the triggers");
   auto& progs = object->skeleton_->progs;
   RETURN_IF_ERROR(share(object->skeleton_->obj));
@@ -23,8 +22,12 @@ StatusOr<std::unique_ptr<SideObject>> SideObject::Load(const TriggerObject::Shar
   for (bpf_program* program : {progs.snap_history_switch, progs.snap_history_enter, progs.snap_history_exit, progs.snap_history_end}) {
     bpf_program__set_autoload(program, options.history);
   }
+  for (bpf_program* program : {progs.snap_member_forked, progs.snap_member_moved, progs.snap_member_renewed}) {
+    bpf_program__set_autoload(program, options.members);
+  }
+  bpf_map__set_autocreate(object->skeleton_->maps.snap_members, options.members);
   bpf_program__set_autoload(progs.snap_history_irq, options.history && options.irqs);
-  int error = snap_bpf__load(object->skeleton_);
+  int error = snap_side_bpf__load(object->skeleton_);
   if (error) return BpfLoadError(-error, "load the programs beside the triggers");
   maps.Offer(object->skeleton_->obj);
   return object;
@@ -32,7 +35,7 @@ StatusOr<std::unique_ptr<SideObject>> SideObject::Load(const TriggerObject::Shar
 
 SideObject::~SideObject() {
   Detach();
-  snap_bpf__destroy(skeleton_);
+  snap_side_bpf__destroy(skeleton_);
 }
 
 Status SideObject::Attach() {
@@ -45,6 +48,8 @@ Status SideObject::Attach() {
   }
   return OkStatus();
 }
+
+int SideObject::members_fd() const { return bpf_map__autocreate(skeleton_->maps.snap_members) ? bpf_map__fd(skeleton_->maps.snap_members) : -1; }
 
 void SideObject::Detach() {
   for (bpf_link* link : links_) bpf_link__destroy(link);

@@ -12,6 +12,8 @@ namespace brink::snap {
 namespace {
 
 constexpr uint64_t kGroupLookNs = 1'000'000'000;
+// Processes whose roots and mappings are looked through for a program.
+constexpr size_t kMostAsked = 64;
 
 }  // namespace
 
@@ -54,6 +56,69 @@ void SnapSource::ChooseEventsByGroup() {
   for (TriggerPlan& plan : plans_) plan.by_group = sampled(plan);
 }
 
+// Nor need a probe in a container's program stop those that run the same file elsewhere.
+void SnapSource::ChooseProbesByMember() {
+  for (TriggerPlan& plan : plans_) {
+    const TriggerKind kind = plan.trigger.kind;
+    if (!request_.groups.wants() || request_.pid > 0 || (kind != TriggerKind::kUprobe && kind != TriggerKind::kUretprobe && kind != TriggerKind::kUsdt)) continue;
+    plan.by_member = !request_.groups.probe_all;
+    plan.probe_all = request_.groups.probe_all;
+  }
+}
+
+// Before the notes are read: it may say something about itself.
+Status SnapSource::SetMembers() {
+  if (std::none_of(objects_.begin(), objects_.end(), [](const auto& object) { return object->by_member(); })) return OkStatus();
+  std::vector<CgroupFolder> groups;
+  {
+    MutexLock lock(tick_mutex_);
+    groups = wanted_groups_;
+  }
+  const std::vector<Member> members = MembersOf(hierarchy_, groups);
+  Status failed;
+  for (auto& object : objects_) {
+    if (Status status = object->SetMembers(members); !status.ok()) failed = status;
+  }
+  return failed;
+}
+
+Status SnapSource::OnMember(const brink_snap_member& told) {
+  const auto pid = static_cast<pid_t>(told.pid);
+  if (told.what == BRINK_SNAP_MEMBER_MOVED) {
+    std::vector<CgroupFolder> groups;
+    {
+      MutexLock lock(tick_mutex_);
+      groups = wanted_groups_;
+    }
+    if (!IsMember(hierarchy_, groups, pid)) {
+      for (auto& object : objects_) object->DropMember(pid);
+      return OkStatus();
+    }
+  }
+  auto member = MemberOf(pid);
+  if (!member) return OkStatus();
+  Status failed;
+  for (auto& object : objects_) {
+    if (Status status = object->AddMember(*member, told.what == BRINK_SNAP_MEMBER_RENEWED); !status.ok()) failed = status;
+  }
+  return failed;
+}
+
+Status SnapSource::FollowMembers() {
+  if (side_->members_fd() < 0) return OkStatus();
+  auto count = [this](const Status& status) {
+    if (status.ok()) return;
+    ++member_failures_;
+    member_failure_ = Message(status);
+  };
+  auto on_change = [this, count](std::span<const brink_snap_member> told) {
+    if (told.empty()) count(SetMembers());
+    for (const brink_snap_member& member : told) count(OnMember(member));
+  };
+  ASSIGN_OR_RETURN(members_, MemberFollower::Start(side_->members_fd(), on_change));
+  return OkStatus();
+}
+
 Status SnapSource::ConfigureGroups(brink_snap_config* config) {
   const GroupRequest& groups = request_.groups;
   if (!hierarchy_.v2()) {
@@ -79,6 +144,44 @@ Status SnapSource::ConfigureGroups(brink_snap_config* config) {
   return OkStatus();
 }
 
+// --cgroup takes a path below the hierarchy's root, or the folder's whole path.
+std::string SnapSource::BelowMount(std::string path) const {
+  if (path.starts_with(hierarchy_.mount + "/")) path.erase(0, hierarchy_.mount.size());
+  if (!path.starts_with('/')) path.insert(0, "/");
+  return path;
+}
+
+// Those that are there; what is wrong with the others FillGroups says.
+std::vector<CgroupFolder> SnapSource::WantedNow() {
+  std::vector<CgroupFolder> folders;
+  for (bool pod : {false, true}) {
+    for (const std::string& word : pod ? request_.groups.pods : request_.groups.containers) {
+      auto found = resolver_->Find(word, pod);
+      if (found.ok()) folders.insert(folders.end(), found->begin(), found->end());
+    }
+  }
+  for (const std::string& path : request_.groups.cgroups) folders.push_back({.id = 0, .path = BelowMount(path)});
+  return folders;
+}
+
+// A container has files of its own: PATH is looked for in the root of its processes first.
+StatusOr<UserProgram> SnapSource::FindProgramOf(const Trigger& trigger) {
+  if (request_.pid <= 0 && request_.groups.wants()) {
+    std::vector<Member> members = MembersOf(hierarchy_, WantedNow());
+    members.resize(std::min(members.size(), kMostAsked));
+    for (const Member& member : members) {
+      auto program = FindProgram(trigger.path, member.pid);
+      if (!program.ok() || !program->path.starts_with("/proc/")) continue;
+      struct stat theirs = {}, ours = {};
+      if (stat(program->path.c_str(), &theirs) != 0) continue;
+      if (stat(program->shown.c_str(), &ours) == 0 && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino) return UserProgram{program->shown, program->shown};
+      notes_.push_back(trigger.path + " is the one of process " + std::to_string(member.pid) + " (" + program->shown + " in its root)");
+      return program;
+    }
+  }
+  return FindProgram(trigger.path, request_.pid);
+}
+
 // Groups as they are now. Names that answer to nothing yet are looked for again each second: a container may come later.
 Status SnapSource::FillGroups(int fd) {
   const GroupRequest& request = request_.groups;
@@ -102,9 +205,8 @@ Status SnapSource::FillGroups(int fd) {
     return OkStatus();
   };
   auto by_path = [&](const std::vector<std::string>& paths, uint32_t what) -> Status {
-    for (std::string path : paths) {
-      if (path.starts_with(hierarchy_.mount + "/")) path.erase(0, hierarchy_.mount.size());
-      if (!path.starts_with('/')) path.insert(0, "/");
+    for (const std::string& given : paths) {
+      const std::string path = BelowMount(given);
       auto id = CgroupIdOf(hierarchy_, path);
       if (!id.ok()) return Annotate(id.status(), "--cgroup (hierarchy " + hierarchy_.Name() + ")");
       RETURN_IF_ERROR(put({{*id, path}}, what));
@@ -139,7 +241,10 @@ void SnapSource::OnTick(uint64_t now_ns) {
   if (held_) (void)held_->Refresh();
   if (!request_.groups.containers.empty() || !request_.groups.pods.empty() || !request_.groups.not_containers.empty() || !request_.groups.not_pods.empty()) {
     // Groups come and go: what fails now is tried again.
+    auto same = [](const CgroupFolder& a, const CgroupFolder& b) { return a.id == b.id; };
+    const std::vector<CgroupFolder> before = wanted_groups_;
     (void)FillGroups(maps_.groups_fd());
+    if (members_ && !std::equal(before.begin(), before.end(), wanted_groups_.begin(), wanted_groups_.end(), same)) members_->LookSoon();
     if (Status failed = SetEventGroups(); !failed.ok()) {
       ++group_failures_;
       group_failure_ = Message(failed);

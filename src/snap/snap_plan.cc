@@ -126,7 +126,7 @@ Status SnapSource::PlanTrigger(Trigger trigger) {
       }
       break;
     case TriggerKind::kUprobe: case TriggerKind::kUretprobe: case TriggerKind::kUsdt: {
-      ASSIGN_OR_RETURN(UserProgram program, FindProgram(trigger.path, request_.pid));
+      ASSIGN_OR_RETURN(UserProgram program, FindProgramOf(trigger));
       plan.program = program.path;
       auto places = FindPlaces(trigger, plan.program);
       if (!places.ok()) return Annotate(places.status(), "--on " + EscapeForTerminal(trigger.text));

@@ -52,6 +52,7 @@ StatusOr<std::unique_ptr<SnapSource>> SnapSource::Create(SnapRequest request) {
   for (const std::string& text : source->request_.triggers) RETURN_IF_ERROR(source->AddTrigger(text));
   RETURN_IF_ERROR(source->ChooseBranches());
   source->ChooseEventsByGroup();
+  source->ChooseProbesByMember();
   return source;
 }
 
@@ -138,7 +139,8 @@ Status SnapSource::LoadTrigger(size_t index, SourceContext& context) {
 Status SnapSource::Load(SourceContext& context) {
   auto share = [&](bpf_object* object) { return context.Share(object); };
   SideObject::Options side = {.history = request_.history, .irqs = request_.history_irqs};
-  side.config.flags = plans_[0].config.flags & BRINK_SNAP_CFG_V1;
+  side.config.flags = plans_[0].config.flags & (BRINK_SNAP_CFG_V1 | BRINK_SNAP_CFG_CGROUPS | BRINK_SNAP_CFG_NOT_CGROUPS);
+  side.members = std::any_of(plans_.begin(), plans_.end(), [](const TriggerPlan& plan) { return plan.by_member; });
   side.config.subsys = plans_[0].config.subsys;
   ASSIGN_OR_RETURN(side_, SideObject::Load(share, maps_, side));
   for (size_t i = 0; i < plans_.size(); ++i) {
@@ -161,11 +163,13 @@ Status SnapSource::Start(SourceContext& context) {
     if (!attached.ok()) return fallbacks_[i].empty() ? attached : Annotate(attached, fallbacks_[i]);
   }
   RETURN_IF_ERROR(SetEventGroups());
+  RETURN_IF_ERROR(SetMembers());
   for (auto& object : objects_) {
     if (!object->how().empty()) notes_.push_back(object->how());
   }
   {
     MutexLock lock(tick_mutex_);
+    RETURN_IF_ERROR(FollowMembers());
     ticking_ = true;
   }
   if (!branch_flags_) return OkStatus();
@@ -228,6 +232,7 @@ void SnapSource::Stop() {
     MutexLock lock(tick_mutex_);
     ticking_ = false;
   }
+  members_.reset();
   for (auto& object : objects_) object->Detach();
   if (follower_) {
     WaitForWalks();
@@ -275,6 +280,7 @@ std::vector<StatLine> SnapSource::Report() {
     lines.push_back({"trigger_" + std::to_string(i), static_cast<double>(counts[BRINK_SNAP_CNT_TAKEN]), shown_[i].trigger.text + ": " + text});
   }
   if (group_failures_) lines.push_back({"group_failures", static_cast<double>(group_failures_), absl::StrFormat("a group's events could not be had at %d looks: %s", group_failures_, group_failure_)});
+  if (member_failures_) lines.push_back({"member_failures", static_cast<double>(member_failures_), absl::StrFormat("processes of the groups could not be probed %d times: %s", member_failures_, member_failure_)});
   if (follower_) {
     for (StatLine& line : follower_->Report()) lines.push_back(std::move(line));
   }

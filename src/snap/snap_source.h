@@ -11,6 +11,8 @@
 #include "container/resolver.h"
 #include "session/source.h"
 #include "source/walk_source.h"
+#include "snap/members.h"
+#include "snap/places.h"
 #include "snap/side_object.h"
 #include "snap/trigger_object.h"
 #include "snap/values.h"
@@ -24,6 +26,8 @@ struct GroupRequest {
   std::vector<std::string> containers, pods, cgroups;
   std::vector<std::string> not_containers, not_pods, not_cgroups;
   pid_t pidns_of = 0;  // only tasks of this process's pid namespace; 0: any
+
+  bool probe_all = false;  // user probes of groups: in the file, for everybody who runs it; else in each process of the groups
 
   bool wants() const { return !containers.empty() || !pods.empty() || !cgroups.empty(); }
   bool excludes() const { return !not_containers.empty() || !not_pods.empty() || !not_cgroups.empty(); }
@@ -106,11 +110,18 @@ class SnapSource : public StackSource {
   Status MakeFollowerOfPlans();
   void FollowByDefault();
   bool KernelCanFollow();
+  StatusOr<UserProgram> FindProgramOf(const Trigger& trigger);
+  std::vector<CgroupFolder> WantedNow();
+  std::string BelowMount(std::string path) const;
   Status ConfigureGroups(brink_snap_config* config);
   Status ChooseHierarchyOfGroups();
   void ChooseEventsByGroup();
   Status FillGroups(int fd);
   Status SetEventGroups();
+  void ChooseProbesByMember();
+  Status SetMembers();
+  Status OnMember(const brink_snap_member& told);
+  Status FollowMembers();
   Status LoadTrigger(size_t index, SourceContext& context);
   Status LoadFollower(SourceContext& context);
   void WaitForWalks();
@@ -132,6 +143,8 @@ class SnapSource : public StackSource {
   bool ticking_ ABSL_GUARDED_BY(tick_mutex_) = false;
   uint64_t group_failures_ = 0;   // ticks at which a group's events could not be had; read after Stop
   std::string group_failure_;
+  uint64_t member_failures_ = 0;  // processes that could not be probed; of the thread of members_, read after Stop
+  std::string member_failure_;
   Mutex new_groups_mutex_;
   std::vector<std::pair<uint64_t, std::string>> new_groups_ ABSL_GUARDED_BY(new_groups_mutex_);
   std::unique_ptr<WalkSource> follower_;
@@ -142,6 +155,7 @@ class SnapSource : public StackSource {
   std::string no_branches_;
   std::vector<std::string> fallbacks_;  // by trigger: why it hangs otherwise than asked; "" as a rule
   std::vector<std::string> notes_;
+  std::unique_ptr<MemberFollower> members_;  // where probes are set in each process of the groups. Goes first: its thread uses the others
 };
 
 // The expression or trigger that an error of Create points into, and the column; "" when it points nowhere.

@@ -2,14 +2,13 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <numeric>
-#include <thread>
 
-#include "base/thread.h"
 #include "brink/abi/session.h"
 #include "brink/abi/snapshot.h"
 #include "kernel/perf_event.h"
@@ -86,6 +85,9 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   RETURN_IF_ERROR(share(skeleton_->obj));
   RETURN_IF_ERROR(maps.Reuse(skeleton_->obj));
   if (plan_.needs_entry) plan_.config.flags |= BRINK_SNAP_CFG_ENTRY;
+  if (!plan_.program.empty()) {
+    ASSIGN_OR_RETURN(program_, OpenFile(plan_.program, O_RDONLY));
+  }
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_cfg", &plan_.config, sizeof(plan_.config)));
   RETURN_IF_ERROR(SetRodata(skeleton_->obj, "snap_result_offset", &plan_.result_offset, sizeof(plan_.result_offset)));
   const bool fentry = plan_.trigger.kind == TriggerKind::kFentry || plan_.trigger.kind == TriggerKind::kFexit;
@@ -136,23 +138,10 @@ TriggerObject::~TriggerObject() {
 }
 
 void TriggerObject::Detach() {
-  constexpr size_t kThreads = 8;
-  if (links_.size() > 2 * kThreads) {
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < kThreads; ++i) {
-      auto part = [this, i] {
-        for (size_t j = i; j < links_.size(); j += kThreads) bpf_link__destroy(links_[j]);
-      };
-      auto thread = StartThread("a thread that detaches", part);
-      if (thread.ok()) threads.push_back(*std::move(thread));
-      else part();
-    }
-    for (std::thread& thread : threads) thread.join();
-  } else {
-    for (bpf_link* link : links_) bpf_link__destroy(link);
-  }
+  InParallel(links_.size(), [this](size_t i) { bpf_link__destroy(links_[i]); });
   links_.clear();
   fds_.clear();
+  member_links_.Clear();
   for (auto& [group, links] : group_links_) {
     for (bpf_link* link : links) bpf_link__destroy(link);
   }

@@ -20,6 +20,7 @@
 #include "container/hierarchy.h"
 #include "kernel/perf_event.h"
 #include "kernel/uprobe_multi.h"
+#include "snap/member_links.h"
 #include "snap/places.h"
 #include "snap/shared_maps.h"
 #include "snap/trigger.h"
@@ -45,6 +46,8 @@ struct TriggerPlan {
   uint32_t result_offset = 0;   // fexit
   bool needs_entry = false;     // load and attach the entry's program too
   pid_t pid = -1;               // user triggers: the only process; -1: all
+  bool by_member = false;       // user triggers: only in the processes of SetMembers, others do not even see them (where the kernel has uprobe_multi)
+  bool probe_all = false;       // the other way was asked for, although there are groups
   bool by_group = false;        // samples and events: only on the groups of SetGroups, nobody else is interrupted
 };
 
@@ -69,6 +72,14 @@ class TriggerObject {
   // `by_group`, after Attach: opens events on these groups and what is below them, closes those of groups that are no longer meant.
   // An error is that of a group which has none: the others have theirs, and the next call tries again.
   Status SetGroups(const ContainerHierarchy& hierarchy, std::span<const CgroupFolder> groups);
+  // Whether the probes are set in each process by itself: asked for, and uprobe_multi is there.
+  bool by_member() const { return plan_.by_member && multi_; }
+  // `by_member`, after Attach: sets the probes in these processes and takes them away where they are set beside. An error is that
+  // of a process that has none; the next call tries again. With more than kMostMembers they are set for everybody from then on.
+  Status SetMembers(std::span<const Member> members);
+  // One that has come, or has come `anew` by an exec that the kernel's links do not follow; one that has gone elsewhere.
+  Status AddMember(const Member& member, bool anew);
+  void DropMember(pid_t pid) { member_links_.Drop(pid); }
   // Manual triggers: captures on every CPU now.
   Status Fire();
 
@@ -93,8 +104,11 @@ class TriggerObject {
   Status AttachKernel();
   Status AttachKernelMulti(bpf_program* program, bool at_return);
   Status AttachUser();
-  Status AttachUserMulti(bpf_program* program, bool at_return);
-  Status LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, std::vector<uint64_t>* refused);
+  Status AttachUserMulti(bpf_program* program, bool at_return, pid_t pid, std::vector<UniqueFd>* links);
+  Status LinkPlaces(bpf_program* program, bool at_return, std::span<const Place> places, pid_t pid, std::vector<UniqueFd>* links, std::vector<uint64_t>* refused);
+  Status AttachProcess(pid_t pid, std::vector<UniqueFd>* links);
+  Status TryPlaces();
+  Status AttachEverybody();
   Status AttachEvents();
   StatusOr<std::vector<bpf_link*>> LinkGroup(const perf_event_attr& attr, int folder);
   StatusOr<bpf_link*> LinkEvent(const perf_event_attr& attr, const PerfTarget& target);
@@ -109,10 +123,15 @@ class TriggerObject {
   size_t refused_ = 0;  // places that cannot be probed
   std::vector<bpf_link*> links_;
   std::vector<UniqueFd> fds_;  // links made without libbpf
+  UniqueFd program_;           // user triggers: the file, whose path may lead through the root of a process that ends
   std::map<uint64_t, std::vector<bpf_link*>> group_links_;  // by kernfs id
+  MemberLinks member_links_{[this](pid_t pid, std::vector<UniqueFd>* links) { return AttachProcess(pid, links); }};
   std::string how_;
 };
 
+// Most processes of groups in which the probes of a trigger are set one by one: each is a descriptor (two with entries), and takes its time
+// to go when brink is killed.
+inline constexpr size_t kMostMembers = 64;
 // Most single probes of one trigger where the kernel has no multi form: each takes 0.1 s to go.
 inline constexpr size_t kMostSingleProbes = 64;
 

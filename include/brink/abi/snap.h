@@ -140,6 +140,21 @@ BRINK_ABI_ASSERT(sizeof(struct brink_snap_group) == 16 + BRINK_SNAP_GROUP_PATH);
 BRINK_ABI_FIELD(struct brink_snap_group, id, 8, 8);
 BRINK_ABI_FIELD(struct brink_snap_group, path, 16, BRINK_SNAP_GROUP_PATH);
 
+/* A process of a wanted group, through a ring of its own: nothing else is to be waited for. */
+#define BRINK_SNAP_MEMBER_RING 65536	/* bytes */
+enum brink_snap_member_what {
+	BRINK_SNAP_MEMBER_BORN = 1,	/* forked by one of them */
+	BRINK_SNAP_MEMBER_MOVED = 2,	/* between groups, whichever they are */
+	BRINK_SNAP_MEMBER_RENEWED = 3,	/* a thread that was not its leader executed a program */
+};
+struct brink_snap_member {
+	__u32 pid;	/* of the initial namespace */
+	__u32 what;	/* enum brink_snap_member_what */
+};
+BRINK_ABI_ASSERT(sizeof(struct brink_snap_member) == 8);
+BRINK_ABI_FIELD(struct brink_snap_member, pid, 0, 4);
+BRINK_ABI_FIELD(struct brink_snap_member, what, 4, 4);
+
 enum brink_snap_event_type {
 	BRINK_SNAP_EV_NONE = 0,
 	BRINK_SNAP_EV_SWITCH = 1,	/* a: tid that goes, b: tid that comes */

@@ -13,6 +13,7 @@
 #include "brink/abi/snapshot.h"
 #include "session/core.h"
 #include "snap.skel.h"
+#include "snap_side.skel.h"
 #include "support/features.h"
 
 namespace brink {
@@ -102,23 +103,56 @@ INSTANTIATE_TEST_SUITE_P(
                     Program{"snap_uentry", "bpf.uprobe"}, Program{"snap_uretprobe", "bpf.uprobe"}, Program{"snap_kmulti", "bpf.kprobe_multi"},
                     Program{"snap_kmulti_entry", "bpf.kprobe_multi"}, Program{"snap_kretmulti", "bpf.kprobe_multi"}, Program{"snap_fentry", "bpf.fentry"},
                     Program{"snap_fentry_entry", "bpf.fentry"}, Program{"snap_fexit", "bpf.fexit"}, Program{"snap_perf", "bpf.perf_event"},
-                    Program{"snap_manual", "bpf.raw_tp"}, Program{"snap_history_switch", "bpf.raw_tp"}, Program{"snap_history_enter", "bpf.raw_tp"},
-                    Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"}, Program{"snap_history_end", "bpf.raw_tp"}, Program{"snap_group_made", "bpf.raw_tp"}));
+                    Program{"snap_manual", "bpf.raw_tp"}));
+
+// The programs beside the triggers.
+class SnapSidePrograms : public SnapPrograms {};
+
+TEST_P(SnapSidePrograms, PassTheVerifier) {
+  SKIP_UNLESS(GetParam().feature);
+  CaptureLibbpfMessages();
+  for (bool v1 : {false, true}) {
+    snap_side_bpf* skeleton = snap_side_bpf__open();
+    ASSERT_NE(skeleton, nullptr);
+    bpf_program* program = bpf_object__find_program_by_name(skeleton->obj, GetParam().name);
+    ASSERT_NE(program, nullptr);
+    bpf_program__set_autoload(program, true);
+    const brink_snap_config config = {.flags = BRINK_SNAP_CFG_CGROUPS | BRINK_SNAP_CFG_NOT_CGROUPS | (v1 ? BRINK_SNAP_CFG_V1 : 0u), .subsys = 3};
+    ASSERT_TRUE(SetRodata(skeleton->obj, "snap_cfg", &config, sizeof(config)).ok());
+    int error = snap_side_bpf__load(skeleton);
+    std::string words = TakeLibbpfMessage();
+    snap_side_bpf__destroy(skeleton);
+    EXPECT_EQ(error, 0) << words;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SnapSidePrograms,
+                         testing::Values(Program{"snap_history_switch", "bpf.raw_tp"}, Program{"snap_history_enter", "bpf.raw_tp"}, Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"},
+                                         Program{"snap_history_end", "bpf.raw_tp"}, Program{"snap_group_made", "bpf.raw_tp"}, Program{"snap_member_forked", "bpf.raw_tp"},
+                                         Program{"snap_member_moved", "bpf.raw_tp"}, Program{"snap_member_renewed", "bpf.raw_tp"}));
 
 TEST(SnapAbi, StructuresAreLaidOutAlike) {
-  snap_bpf* skeleton = snap_bpf__open();
-  ASSERT_NE(skeleton, nullptr);
-  const btf* types = bpf_object__btf(skeleton->obj);
+  snap_bpf* triggers = snap_bpf__open();
+  snap_side_bpf* side = snap_side_bpf__open();
+  ASSERT_NE(triggers, nullptr);
+  ASSERT_NE(side, nullptr);
   const std::pair<const char*, size_t> sizes[] = {{"brink_snap", sizeof(brink_snap)}, {"brink_snap_config", sizeof(brink_snap_config)},
                                                   {"brink_snap_load", sizeof(brink_snap_load)}, {"brink_snap_entry", sizeof(brink_snap_entry)},
                                                   {"brink_snap_event", sizeof(brink_snap_event)},
-                                                  {"brink_snap_group", sizeof(brink_snap_group)}};
+                                                  {"brink_snap_group", sizeof(brink_snap_group)}, {"brink_snap_member", sizeof(brink_snap_member)}};
   for (const auto& [name, size] : sizes) {
-    int id = btf__find_by_name_kind(types, name, BTF_KIND_STRUCT);
-    EXPECT_GT(id, 0) << name;
-    EXPECT_EQ(btf__resolve_size(types, static_cast<uint32_t>(id)), static_cast<int64_t>(size)) << name;
+    int64_t found = 0;
+    for (const bpf_object* object : {triggers->obj, side->obj}) {
+      const btf* types = bpf_object__btf(object);
+      const int id = btf__find_by_name_kind(types, name, BTF_KIND_STRUCT);
+      if (id <= 0) continue;
+      found = btf__resolve_size(types, static_cast<uint32_t>(id));
+      EXPECT_EQ(found, static_cast<int64_t>(size)) << name;
+    }
+    EXPECT_NE(found, 0) << name;
   }
-  snap_bpf__destroy(skeleton);
+  snap_bpf__destroy(triggers);
+  snap_side_bpf__destroy(side);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -48,6 +49,8 @@ class SnapContainers : public testing::Test {
   std::vector<nlohmann::json> Run(std::vector<std::string> args) const {
     std::vector<std::string> words = {"snap", "--on", "uprobe:" + Self() + ":snap_work", "--runtime-root", root_.path()};
     words.insert(words.end(), args.begin(), args.end());
+    // They live for some milliseconds and call at once.
+    if (std::any_of(args.begin(), args.end(), [](const std::string& word) { return word == "--container" || word == "--pod" || word == "--cgroup"; })) words.push_back("--probe-all");
     for (const std::string& word : Both()) words.push_back(word);
     auto result = testing_support::RunBrink(words);
     EXPECT_EQ(result.status, 0) << result.err;

@@ -1,21 +1,17 @@
 // Sampling one group does nothing to the others: counted by the kernel, program by program. No clock and no noise decides.
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "container/hierarchy.h"
-#include "kernel/cgroup_hierarchies.h"
+#include "group_support.h"
 #include "snap_support.h"
 #include "support/background.h"
 #include "support/features.h"
@@ -25,19 +21,7 @@ namespace {
 
 constexpr uint64_t kWorkNs = 400'000'000;
 
-// How often the sampling programs of `pid` have run (/proc/PID/fdinfo; only while the kernel counts). Nothing: it has none.
-std::optional<uint64_t> RunsOfSamplers(pid_t pid) {
-  std::optional<uint64_t> sum;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fdinfo")) {
-    std::ifstream file(entry.path());
-    uint64_t type = 0, value = 0;
-    for (std::string name; file >> name;) {
-      if (name == "prog_type:") file >> type;
-      if (name == "run_cnt:" && file >> value && type == BPF_PROG_TYPE_PERF_EVENT) sum = sum.value_or(0) + value;
-    }
-  }
-  return sum;
-}
+std::optional<uint64_t> RunsOfSamplers(pid_t pid) { return RunsOf(pid, BPF_PROG_TYPE_PERF_EVENT); }
 
 // A process that computes, in a group.
 class Computing {
@@ -70,25 +54,8 @@ class Computing {
   pid_t pid_;
 };
 
-class SnapOthers : public testing::Test {
+class SnapOthers : public GroupsTest {
  protected:
-  void SetUp() override {
-    SKIP_UNLESS("cgroup.events");
-    const std::string own = CgroupHierarchies::Read().PerfEventFolder();
-    for (const char* name : {"wanted", "other"}) {
-      groups_.push_back(own + "/brink_others_" + name + "_" + std::to_string(getpid()));
-      ASSERT_EQ(mkdir(groups_.back().c_str(), 0755), 0) << groups_.back();
-    }
-    bpf_attr attr = {};
-    attr.enable_stats.type = BPF_STATS_RUN_TIME;
-    stats_ = static_cast<int>(syscall(SYS_bpf, BPF_ENABLE_STATS, &attr, sizeof(attr)));
-    ASSERT_GE(stats_, 0);
-  }
-  void TearDown() override {
-    if (stats_ >= 0) close(stats_);
-    for (const std::string& group : groups_) rmdir(group.c_str());
-  }
-
   // Many runs beside one who is meant, which shows that they are seen, and then not one beside the others.
   void OnlyTheWantedAreSampled(pid_t brink) {
     Computing work(groups_[0]);
@@ -99,9 +66,6 @@ class SnapOthers : public testing::Test {
     work.Work();
     EXPECT_EQ(RunsOfSamplers(brink), before);
   }
-
-  std::vector<std::string> groups_;  // wanted, other
-  int stats_ = -1;
 };
 
 TEST_F(SnapOthers, ASampleTriggerOfAGroupRunsForNobodyElse) {
@@ -127,6 +91,37 @@ TEST_F(SnapOthers, AGroupThatComesLaterIsSampledFromThenOn) {
   }
   brink.Stop(SIGINT);
   rmdir(later.c_str());
+}
+
+// Probes are set in the processes of the group and follow those that come into it, by a move or by a fork.
+TEST_F(SnapOthers, AProbeOfAGroupIsMetByItsProcessesOnly) {
+  SKIP_UNLESS("bpf.uprobe_multi");
+  testing_support::Background brink({"snap", "--on", "uprobe:" + Self() + ":SnapOthersCalled", "--source", "none", "--if", "pid == 1", "--cgroup", groups_[0]}, "armed, Ctrl-C");
+  ASSERT_TRUE(brink.ready()) << brink.text();
+  Calling moving(groups_[1], false);
+  moving.Wait(200);
+  EXPECT_EQ(RunsOfProbes(brink.pid()), 0u);
+  {
+    Calling in(groups_[0], false);
+    EXPECT_TRUE(IsMet(brink.pid(), in)) << brink.text();
+  }
+  const uint64_t before = RunsOfProbes(brink.pid());
+  moving.Wait(200);
+  EXPECT_EQ(RunsOfProbes(brink.pid()), before);
+  moving.Enter(groups_[0]);
+  EXPECT_TRUE(IsMet(brink.pid(), moving)) << brink.text();
+  moving.Enter(groups_[1]);
+  for (int i = 0; i < 50; ++i) {  // the next look takes the probe away
+    const uint64_t now = RunsOfProbes(brink.pid());
+    moving.Wait(100);
+    if (RunsOfProbes(brink.pid()) == now) break;
+  }
+  const uint64_t gone = RunsOfProbes(brink.pid());
+  moving.Wait(200);
+  EXPECT_EQ(RunsOfProbes(brink.pid()), gone);
+  Calling forking(groups_[0], true);
+  EXPECT_TRUE(IsMet(brink.pid(), forking)) << brink.text();
+  EXPECT_EQ(brink.Stop(SIGINT).status, 0);
 }
 
 TEST_F(SnapOthers, ARecordingOfAGroupRunsForNobodyElse) {

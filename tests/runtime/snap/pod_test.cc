@@ -74,6 +74,8 @@ class SnapPods : public testing::Test {
     }
     std::vector<std::string> words = {"snap", "--on", "uprobe:" + Self() + ":snap_work", "--json", "--runtime-root", root_.path()};
     words.insert(words.end(), filter.begin(), filter.end());
+    // They live for some milliseconds and call at once.
+    if (std::any_of(filter.begin(), filter.end(), [](const std::string& word) { return word == "--container" || word == "--pod" || word == "--cgroup"; })) words.push_back("--probe-all");
     for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), script}) words.push_back(word);
     const auto result = testing_support::RunBrink(words);
     EXPECT_EQ(result.status, 0) << result.err;

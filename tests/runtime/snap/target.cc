@@ -308,6 +308,11 @@ int Open(const std::string& mode) {
   return 0;
 }
 
+void* ExecWorksOn(void*) {
+  execl("/proc/self/exe", "works-on", "--target", "works-on", nullptr);
+  return nullptr;
+}
+
 struct Mode {
   const char* name;
   std::function<int()> run;
@@ -337,6 +342,9 @@ int RunTarget(const std::string& mode) {
       {"five-bytes", [] { return snap_five_bytes() == 0x12345678 ? 0 : 1; }},
       {"vector", [] { return snap_vector() == -1 ? 0 : 1; }},
 #endif
+      {"works-on", [] { alarm(120); while (true) { Works(); usleep(3000); } return 0; }},
+      {"exec-works-on", [] { char c; if (read(0, &c, 1) == 1) ExecWorksOn(nullptr); return 1; }},
+      {"thread-exec-works-on", [] { char c; if (read(0, &c, 1) == 1) InThread(ExecWorksOn); return 1; }},
       {"linger", Linger},
       {"hello", Hello},
       {"eat", Eat},
