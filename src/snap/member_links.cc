@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <thread>
 
 #include "base/thread.h"
@@ -42,7 +43,7 @@ Status MemberLinks::Set(std::span<const Member> members) {
 Status MemberLinks::Add(const Member& member, bool anew) {
   auto known = held_.find(member.pid);
   if (known != held_.end() && known->second.start_time == member.start_time && !anew) return OkStatus();
-  held_.erase(member.pid);
+  Drop(member.pid);
   Held fresh = {.start_time = member.start_time, .links = {}};
   Status linked = attach_(member.pid, &fresh.links);
   if (linked.ok()) held_.emplace(member.pid, std::move(fresh));
@@ -68,11 +69,30 @@ void MemberLinks::Clear() {
   for (auto& [pid, held] : held_) old.push_back(std::move(held));
   held_.clear();
   Close(std::move(old));
+  WaitForClosed();
 }
 
-// Each waits until no CPU can be in the probe any more; together they wait once.
+void MemberLinks::Drop(pid_t pid) {
+  auto known = held_.extract(pid);
+  if (known.empty()) return;
+  std::vector<Held> old;
+  old.push_back(std::move(known.mapped()));
+  Close(std::move(old));
+}
+
+// Each waits until no CPU can be in the probe any more; together they wait once. Not in the caller's time: a process may just be coming.
 void MemberLinks::Close(std::vector<Held> old) {
-  InParallel(old.size(), [&](size_t i) { old[i].links.clear(); });
+  if (old.empty()) return;
+  WaitForClosed();
+  auto shared = std::make_shared<std::vector<Held>>(std::move(old));
+  auto work = [shared] { InParallel(shared->size(), [&](size_t i) { (*shared)[i].links.clear(); }); };
+  auto thread = StartThread("a thread that detaches", work);
+  if (thread.ok()) closing_ = *std::move(thread);
+  else work();
+}
+
+void MemberLinks::WaitForClosed() {
+  if (closing_.joinable()) closing_.join();
 }
 
 }  // namespace brink::snap

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/fd.h"
@@ -26,9 +27,10 @@ class MemberLinks {
   Status Set(std::span<const Member> members);
   // This one too; `anew`: in place of those that it has.
   Status Add(const Member& member, bool anew);
-  void Drop(pid_t pid) { held_.erase(pid); }
+  void Drop(pid_t pid);
   // Those of processes that have ended.
   void DropEnded();
+  // All of them; they are gone when it returns.
   void Clear();
   size_t size() const { return held_.size(); }
 
@@ -38,9 +40,11 @@ class MemberLinks {
     std::vector<UniqueFd> links;
   };
   void Close(std::vector<Held> old);
+  void WaitForClosed();
 
   Attach attach_;
   std::map<pid_t, Held> held_;
+  std::thread closing_;  // those that came last to Close
 };
 
 }  // namespace brink::snap

@@ -3,11 +3,8 @@
 #include <dlfcn.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -17,7 +14,6 @@
 #include "base/strings.h"
 #include "elf/file.h"
 #include "elf/symbols.h"
-#include "kernel/proc_maps.h"
 #include "snap/debug_info.h"
 #include "snap/steppable.h"
 #include "symbol/demangle.h"
@@ -291,47 +287,7 @@ StatusOr<std::vector<Place>> AtUsdt(const Trigger& trigger, const elf::File& fil
   return NotFound("no usdt probe '" + EscapeForTerminal(trigger.name) + "' in " + EscapeForTerminal(path) + near);
 }
 
-bool IsFile(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-// libc -> libc.so.6, libc-2.31.so; bash -> bash.
-bool NamesFile(std::string_view name, std::string_view file) {
-  if (file == name) return true;
-  return file.starts_with(name) && file.find(".so") != std::string_view::npos && (file[name.size()] == '.' || file[name.size()] == '-');
-}
-
 }  // namespace
-
-StatusOr<UserProgram> FindProgram(const std::string& path, pid_t pid) {
-  std::string root = pid > 0 ? "/proc/" + std::to_string(pid) + "/root" : "";
-  if (path.find('/') != std::string::npos) {
-    std::string absolute = path[0] == '/' ? path : std::filesystem::absolute(path).string();
-    if (pid > 0 && IsFile(root + absolute)) return UserProgram{root + absolute, absolute};
-    if (IsFile(absolute)) return UserProgram{absolute, absolute};
-    return NotFound("no file " + EscapeForTerminal(path) + (pid > 0 ? " in the root of process " + std::to_string(pid) : "; a container's files are found with -p PID, and with --container while it runs"));
-  }
-  if (pid > 0) {
-    auto maps = ReadMaps(pid);
-    for (const Mapping& mapping : maps.ok() ? *maps : std::vector<Mapping>{}) {
-      std::string_view name = std::string_view(mapping.path).substr(mapping.path.rfind('/') + 1);
-      if (mapping.executable && NamesFile(path, name) && IsFile(root + mapping.path)) return UserProgram{root + mapping.path, mapping.path};
-    }
-  }
-  const char* search = getenv("PATH");
-  for (std::string_view folder : Split(search ? search : "/usr/bin:/bin", ':')) {
-    std::string candidate = std::string(folder) + "/" + path;
-    if (!folder.empty() && IsFile(candidate)) return UserProgram{candidate, candidate};
-  }
-  for (const char* folder : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-      if (NamesFile(path, it->path().filename().string()) && IsFile(it->path())) return UserProgram{it->path(), it->path()};
-    }
-  }
-  return NotFound("no program or library '" + EscapeForTerminal(path) + "' in PATH and the library folders; give its path");
-}
 
 StatusOr<std::vector<Place>> FindPlaces(const Trigger& trigger, const std::string& path) {
   ASSIGN_OR_RETURN(elf::File file, elf::File::Open(path));

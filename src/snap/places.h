@@ -38,6 +38,8 @@ StatusOr<UserProgram> FindProgram(const std::string& path, pid_t pid);
 // Where the trigger's function, address, line or probe lies. At least one place. NOT_FOUND names the nearest symbols,
 // or says that the function is inlined everywhere, or that the file is stripped.
 StatusOr<std::vector<Place>> FindPlaces(const Trigger& trigger, const std::string& path);
+// The same, and where another file of the process `pid` has the function the error says which: a program's may be its library's.
+StatusOr<std::vector<Place>> FindPlaces(const Trigger& trigger, const UserProgram& program, pid_t pid);
 
 // Names of a function's parameters, in order, from DWARF; the ones that travel in integer registers only have a
 // register. Empty where there is no debug information. `entry`: the function's link-time address, for a name that DWARF does not know

@@ -206,10 +206,20 @@ std::string TaskText(const Capture& capture) {
   return text;
 }
 
-std::string CallText(const Capture& capture) {
-  const bool syscall = capture.context.flags & BRINK_SNAP_HAS_SYSCALL;
-  return (syscall ? SyscallName(static_cast<int>(capture.context.syscall)) : PlaceText(capture.place)) + "(" + ValuesText(capture) + ")";
+// What was called, or passed: at a return the place is where it returns to, at a tracepoint the function that the point stands in.
+std::string CalledText(const Capture& capture) {
+  if (capture.context.flags & BRINK_SNAP_HAS_SYSCALL) return SyscallName(static_cast<int>(capture.context.syscall));
+  const Trigger& trigger = capture.trigger->trigger;
+  switch (trigger.kind) {
+    case TriggerKind::kTracepoint: case TriggerKind::kRawTracepoint: return EscapeForTerminal(trigger.name);
+    case TriggerKind::kKretprobe: case TriggerKind::kUretprobe:
+      if (!trigger.glob()) return EscapeForTerminal(trigger.kind == TriggerKind::kKretprobe ? trigger.name : trigger.symbol);
+      return "return to " + PlaceText(capture.place);
+    default: return PlaceText(capture.place);
+  }
 }
+
+std::string CallText(const Capture& capture) { return CalledText(capture) + "(" + ValuesText(capture) + ")"; }
 
 std::string CaptureText(const Capture& capture, const PrintOptions& options) {
   const Painter paint(options.colour);

@@ -29,7 +29,9 @@ Status SnapSource::ChooseBranches() {
   auto held = HeldEvents::Open(HeldFlags(side));
   if (!held.ok()) {
     if (request_.branches == SnapRequest::Branches::kLbr) return held.status();
+    // What it says behind the reason is about recordings: there is no -e here.
     no_branches_ = Message(held.status());
+    no_branches_ = no_branches_.substr(0, no_branches_.find(';'));
     // Only where there is none: what is forbidden or in use is another matter.
     const int error = ErrnoOf(held.status());
     if (error == ENOENT || error == EOPNOTSUPP || error == ENODEV) FollowByDefault();

@@ -128,7 +128,7 @@ Status SnapSource::PlanTrigger(Trigger trigger) {
     case TriggerKind::kUprobe: case TriggerKind::kUretprobe: case TriggerKind::kUsdt: {
       ASSIGN_OR_RETURN(UserProgram program, FindProgramOf(trigger));
       plan.program = program.path;
-      auto places = FindPlaces(trigger, plan.program);
+      auto places = FindPlaces(trigger, program, request_.pid);
       if (!places.ok()) return Annotate(places.status(), "--on " + EscapeForTerminal(trigger.text));
       plan.places = *std::move(places);
       RETURN_IF_ERROR(LeaveOutMangled(trigger, &plan));

@@ -129,6 +129,7 @@ Status SnapSource::LoadTrigger(size_t index, SourceContext& context) {
     shown_[index].trigger.text = plans_[index].trigger.text;
     object = TriggerObject::Load(plans_[index], share, maps_);
     fallbacks_[index] = notes_.back();
+    if (!object.ok() && !request_.errno_path.empty()) return Annotate(object.status(), "--errno-path needs fexit or kretprobe, and this kernel has neither (--on syscall:" + request_.errno_path + " --if 'ret < 0' shows the calls that fail)");
     if (!object.ok()) return Annotate(object.status(), fallbacks_[index]);
   }
   RETURN_IF_ERROR(object.status());

@@ -66,7 +66,7 @@ StatusOr<uint64_t> Locate(const std::string& text, const TraceRequest& request) 
   ASSIGN_OR_RETURN(Trigger trigger, ParseTrigger("uprobe:" + text));
   const pid_t pid = request.target.pids.empty() ? -1 : request.target.pids[0];
   ASSIGN_OR_RETURN(UserProgram program, FindProgram(trigger.path, pid));
-  ASSIGN_OR_RETURN(std::vector<Place> places, FindPlaces(trigger, program.path));
+  ASSIGN_OR_RETURN(std::vector<Place> places, FindPlaces(trigger, program, pid));
   if (places.size() > 1) return InvalidArgument("'" + EscapeForTerminal(text) + "' means " + std::to_string(places.size()) + " places; --trace-between takes one");
   return pid > 0 ? AddressInProcess(pid, program, places[0]) : AddressInCommand(program, places[0], request.target.command);
 }

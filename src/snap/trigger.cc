@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "base/units.h"
+#include "snap/syscalls.h"
 
 namespace brink::snap {
 namespace {
@@ -363,6 +364,7 @@ StatusOr<Trigger> ParseTrigger(std::string_view text) {
   for (const std::string& word : NearestNames(words[0].text, known)) near += (near.empty() ? "" : ", ") + word;
   if (words[0].text == "interval" || words[0].text == "BEGIN" || words[0].text == "END") near = "sample (for times), manual";
   const std::string shown = "unknown kind of trigger '" + EscapeForTerminal(words[0].text) + "'; ";
+  if (words.size() == 1 && SyscallByName(words[0].text)) return At(0, shown + "did you mean syscall:" + std::string(words[0].text) + "?");
   if (!near.empty()) return At(0, shown + "nearest: " + near);
   for (const std::string& kind : known) near += (near.empty() ? "" : ", ") + kind;
   return At(0, shown + "there are " + near + "; a tracepoint is written tracepoint:CATEGORY:NAME");

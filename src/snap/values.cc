@@ -306,7 +306,9 @@ StatusOr<ValueTable::Argument> ValueTable::FindArgument(std::string_view word) c
   }
   if (number.ok()) return InvalidArgument("there are " + std::to_string(arguments_.size()) + " arguments, from args.0 on");
   std::string near = Nearest(word, names);
-  return InvalidArgument("no argument '" + EscapeForTerminal(word) + "'" + (near.empty() ? "; by number: args.0, args.1 ..." : near));
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "; there are " : ", ") + EscapeForTerminal(name);
+  return InvalidArgument("no argument '" + EscapeForTerminal(word) + "'" + (near.empty() ? all + "; by number: args.0, args.1 ..." : near));
 }
 
 Status ValueTable::LocateResult(Value* value) const {

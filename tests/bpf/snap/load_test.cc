@@ -139,7 +139,7 @@ TEST(SnapAbi, StructuresAreLaidOutAlike) {
   const std::pair<const char*, size_t> sizes[] = {{"brink_snap", sizeof(brink_snap)}, {"brink_snap_config", sizeof(brink_snap_config)},
                                                   {"brink_snap_load", sizeof(brink_snap_load)}, {"brink_snap_entry", sizeof(brink_snap_entry)},
                                                   {"brink_snap_event", sizeof(brink_snap_event)},
-                                                  {"brink_snap_group", sizeof(brink_snap_group)}, {"brink_snap_member", sizeof(brink_snap_member)}};
+                                                  {"brink_snap_group", sizeof(brink_snap_group)}};
   for (const auto& [name, size] : sizes) {
     int64_t found = 0;
     for (const bpf_object* object : {triggers->obj, side->obj}) {

@@ -1,7 +1,9 @@
 // Containers made of cgroups, namespaces and the files that a runtime would leave: who is captured, and by which name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,6 +136,32 @@ TEST_F(SnapContainers, SymbolsComeFromTheContainersOwnRoot) {
   EXPECT_LT(capture["inner_pid"], 10);
   EXPECT_GT(capture["pid"], capture["inner_pid"]);
   EXPECT_THAT(ChainOf(capture, "user_chain"), testing::Contains("main")) << capture.dump();
+}
+
+// A path is one of the container's root, where the host has another file or none.
+TEST_F(SnapContainers, ItsOwnProgramIsProbedByItsPathInside) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string script = "echo $$ > " + Group(kWeb) + "/cgroup.procs; exec unshare --mount sh -c 'mount -t tmpfs none /mnt && cp " + Self() + " /mnt/private && exec /mnt/private --target works-on'";
+    execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
+    _exit(127);
+  }
+  const std::string exe = "/proc/" + std::to_string(pid) + "/exe";
+  std::error_code error;
+  for (int i = 0; i < 500 && std::filesystem::read_symlink(exe, error) != "/mnt/private"; ++i) usleep(10'000);
+  const bool runs = std::filesystem::read_symlink(exe, error) == "/mnt/private";
+  testing_support::ProcessResult result;
+  if (runs) result = testing_support::RunBrink({"snap", "--on", "uprobe:/mnt/private:snap_work", "--container", "web", "--runtime-root", root_.path(), "--count", "1", "--json"});
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  if (!runs) GTEST_SKIP() << "needs unshare and tmpfs";
+  EXPECT_FALSE(std::filesystem::exists("/mnt/private"));
+  EXPECT_THAT(result.err, HasSubstr("/mnt/private in its root"));
+  ASSERT_FALSE(result.out.empty()) << result.err;
+  const auto capture = nlohmann::json::parse(result.out.substr(0, result.out.find('\n')));
+  EXPECT_EQ(capture["container"]["label"], "web");
+  EXPECT_EQ(capture["pid"], pid);
+  EXPECT_EQ(capture["place"]["symbol"], "snap_work");
 }
 
 }  // namespace

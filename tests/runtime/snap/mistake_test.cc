@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "snap_support.h"
 #include "support/features.h"
 
@@ -61,6 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"--errno-path", "openat", "--on", "exit"}, 2, {"does not go with --on"}},
                     Mistake{{"--on", "exec", "--source", "step"}, 2, {"goes with --trace-between"}},
                     Mistake{{"--on", "exec", "--depth", "10"}, 2, {"--depth goes with --source walk"}},
+                    Mistake{{"--on", "openat"}, 2, {"did you mean syscall:openat?"}},
+                    Mistake{{"--on", "syscall:lseek", "--once-per", "args.moon"}, 2, {"no argument 'moon'; there are fd"}},
                     Mistake{{}, 2, {"--on TRIGGER"}}));
 
 // The rest needs surroundings that make the mistake.
@@ -97,6 +102,24 @@ TEST(SnapMistakes, APlaceInsideOfAnInstruction) {
   EXPECT_EQ(Snap({"--on", "uprobe:" + Self() + ":snap_five_bytes+0x5"}, "five-bytes").captures.size(), 1u);
 }
 #endif
+
+// A program's functions are often its library's.
+TEST(SnapMistakes, AFunctionOfAnotherFileOfTheProcess) {
+  const auto result = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":qsort_r", "-p", std::to_string(getpid())});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("libc.so.6 of process " + std::to_string(getpid()) + " has it: write libc.so.6:qsort_r"));
+}
+
+TEST(SnapMistakes, AScriptInPlaceOfAProgram) {
+  testing_support::TempDir dir;
+  const std::string script = dir.path() + "/snap_wrapper", path = getenv("PATH");
+  std::ofstream(script) << "#!/bin/sh\nexec true\n";
+  setenv("PATH", dir.path().c_str(), 1);
+  const auto result = testing_support::RunBrink({"snap", "--on", "uprobe:snap_wrapper:main"});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr(script + " is a script: probe its interpreter"));
+}
 
 TEST(SnapMistakes, AFunctionThatIsInlinedEverywhere) {
   testing_support::ProcessResult result = testing_support::RunBrink({"snap", "--on", "uprobe:" + Self() + ":snap_inlined"});

@@ -58,6 +58,13 @@ TEST(SnapTrigger, UretprobeSeesTheResult) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(snapped.captures[static_cast<size_t>(i)]["ret"], i - 3);
 }
 
+// Not where it returned to, and not the kernel function that the tracepoint stands in.
+TEST(SnapTrigger, TheTextNamesWhatReturnedAndWhatWasPassed) {
+  const auto text = testing_support::RunBrink({"snap", "--on", "uretprobe:" + Self() + ":snap_work", "--on", "tracepoint:sched:sched_process_exit", "--source", "none", "--", Self(), "--target", "works"});
+  EXPECT_THAT(text.out, HasSubstr("\n  snap_work() = -"));
+  EXPECT_THAT(text.out, HasSubstr("\n  sched_process_exit("));
+}
+
 TEST(SnapTrigger, UretprobeKeepsTheArgumentsThatAConditionAsksFor) {
   SKIP_UNLESS("bpf.uretprobe");
   Snapped snapped = Snap({"--on", "ur:" + Self() + ":snap_work", "--if", "args.number == 6"}, "works");
