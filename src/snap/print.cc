@@ -232,7 +232,9 @@ std::string CaptureText(const Capture& capture, const PrintOptions& options) {
     out += "  " + CallText(capture);
     if (context.flags & BRINK_SNAP_HAS_RET) out += " = " + (IsError(context.ret) ? paint.Red(ResultText(context.ret)) : ResultText(context.ret));
     if (context.flags & BRINK_SNAP_HAS_DURATION) out += "  " + FormatDuration(context.duration_ns);
-    if (!capture.place.line.empty()) out += paint.Dim("  " + EscapeForTerminal(capture.place.line));
+    const TriggerKind kind = capture.trigger->trigger.kind;
+    const bool back = kind == TriggerKind::kUretprobe || kind == TriggerKind::kKretprobe;
+    if (!capture.place.line.empty()) out += paint.Dim((back ? "  back at " : "  ") + EscapeForTerminal(capture.place.line));
     out += "\n";
   }
   AppendChain(capture, paint, &out);

@@ -103,6 +103,12 @@ Status SnapSource::Prepare(SourceContext& /*context*/) {
   return OkStatus();
 }
 
+// Neither the form that was asked for nor the one in its place.
+Status SnapSource::RefusedTwice(const Status& status, size_t index) const {
+  if (request_.errno_path.empty()) return Annotate(status, fallbacks_[index]);
+  return Annotate(status, "--errno-path needs fexit or kretprobe, and this kernel has neither; --on syscall:" + request_.errno_path + " --if 'ret < 0' shows the calls that fail");
+}
+
 Status SnapSource::LoadTrigger(size_t index, SourceContext& context) {
   auto share = [&](bpf_object* object) { return context.Share(object); };
   auto object = TriggerObject::Load(plans_[index], share, maps_);
@@ -129,8 +135,7 @@ Status SnapSource::LoadTrigger(size_t index, SourceContext& context) {
     shown_[index].trigger.text = plans_[index].trigger.text;
     object = TriggerObject::Load(plans_[index], share, maps_);
     fallbacks_[index] = notes_.back();
-    if (!object.ok() && !request_.errno_path.empty()) return Annotate(object.status(), "--errno-path needs fexit or kretprobe, and this kernel has neither (--on syscall:" + request_.errno_path + " --if 'ret < 0' shows the calls that fail)");
-    if (!object.ok()) return Annotate(object.status(), fallbacks_[index]);
+    if (!object.ok()) return RefusedTwice(object.status(), index);
   }
   RETURN_IF_ERROR(object.status());
   objects_.push_back(*std::move(object));
@@ -161,7 +166,7 @@ Status SnapSource::Start(SourceContext& context) {
   RETURN_IF_ERROR(side_->Attach());
   for (size_t i = 0; i < objects_.size(); ++i) {
     Status attached = objects_[i]->Attach();
-    if (!attached.ok()) return fallbacks_[i].empty() ? attached : Annotate(attached, fallbacks_[i]);
+    if (!attached.ok()) return fallbacks_[i].empty() ? attached : RefusedTwice(attached, i);
   }
   RETURN_IF_ERROR(SetEventGroups());
   RETURN_IF_ERROR(SetMembers());

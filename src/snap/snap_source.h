@@ -122,6 +122,7 @@ class SnapSource : public StackSource {
   Status SetMembers();
   Status OnMember(const brink_snap_member& told);
   Status FollowMembers();
+  Status RefusedTwice(const Status& status, size_t index) const;
   Status LoadTrigger(size_t index, SourceContext& context);
   Status LoadFollower(SourceContext& context);
   void WaitForWalks();
