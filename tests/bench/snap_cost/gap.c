@@ -1,6 +1,6 @@
 /*
  * Work for gap.py: "gap fork|exec COUNT" starts COUNT programs one after the other, each of which calls gap_function at once and then
- * each 10 us, 3,000 times. The parent forks them itself (fork), or they execute this file (exec).
+ * each 10 us, 1,000 times. The parent forks them itself (fork), or they execute this file (exec).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALLS 3000
+#define CALLS 1000
 #define SPACING_NS 10000
 
 volatile int gap_sink;

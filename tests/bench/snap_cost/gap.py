@@ -22,7 +22,7 @@ from armed import Armed  # noqa: E402
 from run import perf_group  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CALLS, SPACING_US = 3000, 10
+CALLS, SPACING_US = 1000, 10
 
 
 def build(folder, name):
@@ -75,6 +75,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # the groups go all the same
     group, beside = perf_group("brink_gap"), perf_group("brink_gap_beside")
     if not group or not beside:
         sys.exit("no rights to make groups here")

@@ -95,7 +95,7 @@ class SnapMembers : public GroupsTest {
       EXPECT_TRUE(brink.ready()) << brink.text();
       EXPECT_EQ(RunsOfProbes(brink.pid()), 0u);
       EXPECT_EQ(write(input[1], "g", 1), 1);
-      for (int i = 0; i < 1000 && RunsOfProbes(brink.pid()) <= 20; ++i) usleep(10'000);
+      for (int i = 0; i < 3000 && RunsOfProbes(brink.pid()) <= 20; ++i) usleep(10'000);
       EXPECT_GT(RunsOfProbes(brink.pid()), 20u);
     }
     kill(pid, SIGKILL);
