@@ -118,7 +118,7 @@ Status TriggerObject::AttachUser() {
   if (multi_) {
     RETURN_IF_ERROR(by_member() ? TryPlaces() : AttachProcess(plan_.pid, &fds_));
     if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
-    if (by_member()) how_ += std::string(how_.empty() ? "set" : ", set") + " in each process of the groups: nobody else meets the probe. What a new process does in its first milliseconds comes before it (--probe-all meets that too)";
+    if (by_member()) how_ += std::string(how_.empty() ? "set" : ", set") + " in each process of the groups: nobody else meets the probe. The first moment of a new process may come before it (--probe-all meets that too)";
     if (plan_.probe_all) how_ += std::string(how_.empty() ? "" : "; ") + "whoever runs " + plan_.program + " meets the probe (--probe-all), those of other groups are dropped";
     if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
     if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
