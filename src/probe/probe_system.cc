@@ -13,6 +13,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "base/strings.h"
+#include "container/hierarchy.h"
 #include "kernel/cgroup_hierarchies.h"
 #include "kernel/tracefs.h"
 #include "probe/prober.h"
@@ -124,10 +125,16 @@ Finding ProbeSigtrap(Prober&) {
   return Finding::Off(status == 12 ? "the event opens, but no SIGTRAP comes" : "the event cannot be opened");
 }
 
+// Said with the version that it is.
+std::string ContainersToldApart(bool v2) {
+  const ContainerHierarchy chosen = ChooseHierarchy();
+  return chosen.v2() == v2 ? "; containers are told apart by " + chosen.Name() : "";
+}
+
 Finding ProbeCgroupV2(Prober&) {
   CgroupHierarchies mounts = CgroupHierarchies::Read();
   if (mounts.v2.empty()) return Finding::Off("no cgroup2 mount", "mount -t cgroup2 none /sys/fs/cgroup");
-  return Finding::On(mounts.v2 + (mounts.v1.empty() ? "" : " (hybrid: v1 hierarchies beside it)"));
+  return Finding::On(mounts.v2 + (mounts.v1.empty() ? "" : " (hybrid: v1 hierarchies beside it)") + ContainersToldApart(true));
 }
 
 Finding ProbeCgroupV1(Prober&) {
@@ -138,7 +145,7 @@ Finding ProbeCgroupV1(Prober&) {
     absl::StrAppend(&names, names.empty() ? "" : " ", mount.controllers);
     if (mount.own_path != mounts.own_v2_path) absl::StrAppend(&apart, apart.empty() ? "" : " ", mount.controllers);
   }
-  return Finding::On(names + (apart.empty() ? "" : "; this process is in another group than on v2: " + apart));
+  return Finding::On(names + (apart.empty() ? "" : "; this process is in another group than on v2: " + apart) + ContainersToldApart(false));
 }
 
 Finding ProbeCgroupEvents(Prober&) {

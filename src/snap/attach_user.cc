@@ -84,8 +84,9 @@ Status TriggerObject::SetMembers(std::span<const Member> members) {
 
 Status TriggerObject::AddMember(const Member& member, bool anew) {
   if (!by_member()) return OkStatus();
-  if (member_links_.size() >= kMostMembers) member_links_.DropEnded();
-  if (member_links_.size() >= kMostMembers) return AttachEverybody();
+  const auto full = [&] { return !member_links_.Has(member) && member_links_.size() >= kMostMembers; };
+  if (full()) member_links_.DropEnded();
+  if (full()) return AttachEverybody();
   return member_links_.Add(member, anew);
 }
 

@@ -40,9 +40,13 @@ Status MemberLinks::Set(std::span<const Member> members) {
   return failed;
 }
 
-Status MemberLinks::Add(const Member& member, bool anew) {
+bool MemberLinks::Has(const Member& member) const {
   auto known = held_.find(member.pid);
-  if (known != held_.end() && known->second.start_time == member.start_time && !anew) return OkStatus();
+  return known != held_.end() && known->second.start_time == member.start_time;
+}
+
+Status MemberLinks::Add(const Member& member, bool anew) {
+  if (!anew && Has(member)) return OkStatus();
   Drop(member.pid);
   Held fresh = {.start_time = member.start_time, .links = {}};
   Status linked = attach_(member.pid, &fresh.links);

@@ -32,6 +32,7 @@ class MemberLinks {
   void DropEnded();
   // All of them; they are gone when it returns.
   void Clear();
+  bool Has(const Member& member) const;
   size_t size() const { return held_.size(); }
 
  private:

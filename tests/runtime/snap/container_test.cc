@@ -80,6 +80,14 @@ TEST_F(SnapContainers, AreNamed) {
   EXPECT_EQ(captures[0]["container"]["image"], "demo:1");
 }
 
+TEST_F(SnapContainers, DoctorSaysByWhatTheyAreToldApart) {
+  const auto result = testing_support::RunBrink({"doctor", "--json"});
+  std::vector<std::string> details;
+  const auto report = nlohmann::json::parse(result.out);
+  for (const auto& feature : report["features"]) if (feature["detail"].is_string()) details.push_back(feature["detail"]);
+  EXPECT_THAT(details, testing::Contains(HasSubstr("containers are told apart by " + hierarchy_.Name())));
+}
+
 TEST_F(SnapContainers, OneIsFilteredByNameIdAndPath) {
   for (const std::vector<std::string>& filter : std::vector<std::vector<std::string>>{{"--container", "web"}, {"--container", kWeb.substr(0, 12)}, {"--cgroup", Group(kWeb)}}) {
     auto captures = Run(filter);

@@ -47,6 +47,8 @@ TEST_F(MemberLinksTest, ANumberThatCameBackIsAnotherProcess) {
   EXPECT_THAT(links_.Add({10, 1}, false), IsOk());
   EXPECT_THAT(links_.Add({10, 1}, false), IsOk());
   EXPECT_THAT(Asked(), ElementsAre(10));
+  EXPECT_TRUE(links_.Has({10, 1}));
+  EXPECT_FALSE(links_.Has({10, 2}));
   EXPECT_THAT(links_.Add({10, 2}, false), IsOk());
   EXPECT_THAT(Asked(), ElementsAre(10));
   EXPECT_EQ(links_.size(), 1u);
