@@ -95,22 +95,21 @@ int snap_history_end(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* What does not fit is found by the look that user space takes each second. */
-static void tell_of_member(__u32 pid, __u32 what)
+brink_always_inline void snap_tell_of_member(__u32 pid, __u32 what)
 {
 	struct brink_snap_member record = { .pid = pid, .what = what };
 
 	bpf_ringbuf_output(&snap_members, &record, sizeof(record), 0);
 }
 
-/* args: parent, child. The child is in its parent's group. */
-SEC("?raw_tp/sched_process_fork")
-int snap_member_forked(struct bpf_raw_tracepoint_args *ctx)
+/* parent, child. By the child's own group: it may have been cloned into another one than its parent's. */
+SEC("?tp_btf/sched_process_fork")
+int snap_member_forked(unsigned long long *ctx)
 {
-	struct task_struct *child = (struct task_struct *)ctx->args[1];
-	__u32 pid = BPF_CORE_READ(child, pid);
+	const struct task_struct *child = (const struct task_struct *)ctx[1];
 
-	if (pid == BPF_CORE_READ(child, tgid) && snap_in_groups(bpf_get_current_task_btf()))
-		tell_of_member(pid, BRINK_SNAP_MEMBER_BORN);
+	if (child->pid == child->tgid && snap_in_groups(child))
+		snap_tell_of_member(child->pid, BRINK_SNAP_MEMBER_BORN);
 	return 0;
 }
 
@@ -120,7 +119,7 @@ int snap_member_moved(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[2];
 
-	tell_of_member(BPF_CORE_READ(task, tgid), BRINK_SNAP_MEMBER_MOVED);
+	snap_tell_of_member(BPF_CORE_READ(task, tgid), ctx->args[3] ? BRINK_SNAP_MEMBER_MOVED : BRINK_SNAP_MEMBER_SPREAD);
 	return 0;
 }
 
@@ -134,7 +133,7 @@ int snap_member_renewed(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 
 	if (ctx->args[1] != (__u64)task->pid && snap_in_groups(task))
-		tell_of_member(task->pid, BRINK_SNAP_MEMBER_RENEWED);
+		snap_tell_of_member(task->pid, BRINK_SNAP_MEMBER_RENEWED);
 	return 0;
 }
 

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/openat2.h>
 #include <string_view>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/open_in_root.h"
 #include "base/strings.h"
 #include "base/sync.h"
 #include "kernel/privileges.h"
@@ -127,13 +127,10 @@ StatusOr<UniqueFd> OpenForeign(const std::string& path) {
     return Regular(std::move(file), path);
   }
   ASSIGN_OR_RETURN(UniqueFd root, OpenFile(parts.process + "/root", O_PATH | O_DIRECTORY));
-  open_how how = {};
-  how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
   // A link to /etc/shadow in somebody's container means the container's, not ours.
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  int fd = static_cast<int>(::syscall(SYS_openat2, root.get(), parts.in_root.c_str(), &how, sizeof how));
-  if (fd < 0) return ErrnoError(errno, path);
-  return Regular(UniqueFd(fd), path);
+  auto file = OpenInRoot(root.get(), parts.in_root, O_RDONLY | O_NONBLOCK);
+  if (!file.ok()) return ErrnoError(ErrnoOf(file.status()), path);
+  return Regular(*std::move(file), path);
 }
 
 Status StartBroker() {

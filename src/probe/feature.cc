@@ -32,6 +32,7 @@ constexpr FeatureInfo kFeatures[] = {
     {F::kBpfUretprobe, "bpf.uretprobe", "bpf programs", "return uprobe"},
     {F::kBpfUretprobeSeccomp, "bpf.uretprobe_seccomp", "bpf programs", "return uprobe in a process under seccomp"},
     {F::kBpfUprobeMulti, "bpf.uprobe_multi", "bpf programs", "many uprobes at once"},
+    {F::kBpfUprobeMultiProcess, "bpf.uprobe_multi_process", "bpf programs", "those of one process are met by all of its threads"},
     {F::kBpfFentry, "bpf.fentry", "bpf programs", "kernel function entry by trampoline"},
     {F::kBpfFexit, "bpf.fexit", "bpf programs", "kernel function exit by trampoline"},
     {F::kBpfLsm, "bpf.lsm", "bpf programs", "security hook"},

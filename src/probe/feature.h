@@ -25,7 +25,7 @@ enum class Feature : uint8_t {
   kBtf, kKernelRt, kTracefs, kBpffs, kKallsyms, kPtrace, kSigtrap, kCgroupV2, kCgroupV1, kCgroupEvents,
   // BPF program types: load, attach, fire.
   kBpfPerfEvent, kBpfRawTp, kBpfTpBtf, kBpfTracepoint, kBpfKprobe, kBpfKprobeMulti, kBpfUprobe, kBpfUretprobe,
-  kBpfUretprobeSeccomp, kBpfUprobeMulti, kBpfFentry, kBpfFexit, kBpfLsm,
+  kBpfUretprobeSeccomp, kBpfUprobeMulti, kBpfUprobeMultiProcess, kBpfFentry, kBpfFexit, kBpfLsm,
   // BPF helpers.
   kBpfRingbuf, kBpfLoop, kBpfFindVma, kBpfTaskWork, kBpfReadBranches, kBpfSnapshot,
   // perf events.

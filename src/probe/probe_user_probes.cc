@@ -11,6 +11,7 @@
 
 #include <linux/bpf.h>
 
+#include "base/thread.h"
 #include "kernel/uprobe_multi.h"
 #include "probe/bpf_trial.h"
 #include "probe/known_loop.h"
@@ -116,13 +117,32 @@ Finding ProbeBpfUretprobeSeccomp(Prober& prober) {
   return FindingOf(prober, result, UprobeCause);
 }
 
-Finding ProbeBpfUprobeMulti(Prober& prober) {
-  Trial trial{.program = "on_uprobe_multi", .attach = AttachUprobeMulti, .trigger = CallTarget};
+namespace {
+
+TrialResult TryUprobeMulti(std::function<void()> trigger) {
+  Trial trial{.program = "on_uprobe_multi", .attach = AttachUprobeMulti, .trigger = std::move(trigger)};
   trial.prepare = [](bpf_program* program) { bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti)); };
-  return FindingOf(prober, RunTrial(trial), [](const TrialError& error) {
+  return RunTrial(trial);
+}
+
+}  // namespace
+
+Finding ProbeBpfUprobeMulti(Prober& prober) {
+  return FindingOf(prober, TryUprobeMulti(CallTarget), [](const TrialError& error) {
     if (error.error == EINVAL) return Finding::Off("this kernel does not have it (6.6 and later do)", "single uprobes are used instead, at most 64");
     return Finding{};
   });
+}
+
+// Before 6.10 the kernel compared the thread with the leader (46ba0e49b642): the others passed unseen.
+Finding ProbeBpfUprobeMultiProcess(Prober& prober) {
+  if (!prober.Has(Feature::kBpfUprobeMulti)) return OffBecauseOf(prober, Feature::kBpfUprobeMulti);
+  auto in_a_thread = [] {
+    auto thread = StartThread("a thread that meets a probe", CallTarget);
+    if (thread.ok()) thread->join();
+  };
+  const Finding found = FindingOf(prober, TryUprobeMulti(in_a_thread));
+  return found.on ? found : Finding::Off("probes of one process are met by its leader only (before 6.10)", "probes of containers are set for everybody");
 }
 
 }  // namespace brink::probe

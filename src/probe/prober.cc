@@ -24,7 +24,7 @@ namespace {
 constexpr ProbeFunction kFunctions[] = {
     ProbeBtf, ProbeKernelRt, ProbeTracefs, ProbeBpffs, ProbeKallsyms, ProbePtrace, ProbeSigtrap, ProbeCgroupV2, ProbeCgroupV1, ProbeCgroupEvents,
     ProbeBpfPerfEvent, ProbeBpfRawTp, ProbeBpfTpBtf, ProbeBpfTracepoint, ProbeBpfKprobe, ProbeBpfKprobeMulti, ProbeBpfUprobe, ProbeBpfUretprobe,
-    ProbeBpfUretprobeSeccomp, ProbeBpfUprobeMulti, ProbeBpfFentry, ProbeBpfFexit, ProbeBpfLsm,
+    ProbeBpfUretprobeSeccomp, ProbeBpfUprobeMulti, ProbeBpfUprobeMultiProcess, ProbeBpfFentry, ProbeBpfFexit, ProbeBpfLsm,
     ProbeBpfRingbuf, ProbeBpfLoop, ProbeBpfFindVma, ProbeBpfTaskWork, ProbeBpfReadBranches, ProbeBpfSnapshot,
     ProbePerfClock, ProbePerfHardware, ProbePerfOverflow, ProbePerfBreakpoint, ProbePerfExecBreakpoint,
     ProbeBranchStack, ProbeBranchKernel, ProbeBranchMispredict, ProbeBranchCycles, ProbeBranchType, ProbeBranchTypeSave, ProbeBranchHwIndex,

@@ -72,6 +72,7 @@ Finding ProbeBpfUprobe(Prober&);
 Finding ProbeBpfUretprobe(Prober&);
 Finding ProbeBpfUretprobeSeccomp(Prober&);
 Finding ProbeBpfUprobeMulti(Prober&);
+Finding ProbeBpfUprobeMultiProcess(Prober&);
 Finding ProbeBpfFentry(Prober&);
 Finding ProbeBpfFexit(Prober&);
 Finding ProbeBpfLsm(Prober&);

@@ -47,7 +47,7 @@ Status TriggerObject::LinkPlaces(bpf_program* program, bool at_return, std::span
     return OkStatus();
   }
   const int error = errno;
-  if (error != kErrorNotSupported) return ErrnoError(error, "uprobe_multi at " + plan_.program);
+  if (error != kErrorNotSupported) return ErrnoError(error, "uprobe_multi at " + plan_.shown_program);
   if (places.size() == 1) {
     refused->push_back(places[0].offset);
     return OkStatus();
@@ -62,7 +62,7 @@ Status TriggerObject::AttachUserMulti(bpf_program* program, bool at_return, pid_
   RETURN_IF_ERROR(LinkPlaces(program, at_return, plan_.places, pid, links, &refused));
   if (refused.empty()) return OkStatus();
   if (refused.size() == plan_.places.size()) {
-    return Unimplemented("the kernel can probe none of these places of " + plan_.program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
+    return Unimplemented("the kernel can probe none of these places of " + plan_.shown_program + ": it does not know how to step over the instruction there; probe another place of the function (FUNC+OFF, FILE:LINE)");
   }
   // From now on one link does.
   std::erase_if(plan_.places, [&](const Place& place) { return std::find(refused.begin(), refused.end(), place.offset) != refused.end(); });
@@ -90,22 +90,34 @@ Status TriggerObject::AddMember(const Member& member, bool anew) {
   return member_links_.Add(member, anew);
 }
 
-// Many processes of one file are most of those who run it, as a rule.
+// Many processes of one file are most of those who run it, as a rule. First the new probe, then the old ones away: nothing is missed, a hit
+// in between is met twice.
 Status TriggerObject::AttachEverybody() {
-  member_links_.Clear();
+  std::vector<UniqueFd> all;
+  RETURN_IF_ERROR(AttachProcess(plan_.pid, &all));
+  for (UniqueFd& link : all) fds_.push_back(std::move(link));
   plan_.by_member = false;
-  how_ = "more than " + std::to_string(kMostMembers) + " processes in the groups: whoever runs " + plan_.program + " meets the probe, those of other groups are dropped";
-  return AttachProcess(plan_.pid, &fds_);
+  too_many_ = true;
+  member_links_.Clear();
+  return OkStatus();
+}
+
+std::string TriggerObject::how() const {
+  std::string whom;
+  if (too_many_) whom = "more than " + std::to_string(kMostMembers) + " processes in the groups: whoever runs " + plan_.shown_program + " meets the probe, those of other groups are dropped";
+  else if (by_member()) whom = "set in each process of the groups: nobody else meets the probe. The first moment of a new process may come before it (--probe-all meets that too)";
+  return how_.empty() || whom.empty() ? how_ + whom : how_ + "; " + whom;
 }
 
 // The processes come later (SetMembers). What the kernel refuses to probe it tells where a process has the code mapped: this one has it for
 // the moment.
 Status TriggerObject::TryPlaces() {
   struct stat info = {};
-  if (fstat(program_.get(), &info) != 0 || info.st_size <= 0) return ErrnoError(errno, plan_.program);
+  if (fstat(program_.get(), &info) != 0) return ErrnoError(errno, plan_.shown_program);
+  if (info.st_size <= 0) return InvalidArgument(plan_.shown_program + " is empty");
   const auto size = static_cast<size_t>(info.st_size);
   void* code = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, program_.get(), 0);
-  if (code == MAP_FAILED) return ErrnoError(errno, "map " + plan_.program);
+  if (code == MAP_FAILED) return ErrnoError(errno, "map " + plan_.shown_program);
   std::vector<UniqueFd> trial;
   Status tried = AttachProcess(getpid(), &trial);
   trial.clear();
@@ -119,8 +131,6 @@ Status TriggerObject::AttachUser() {
   if (multi_) {
     RETURN_IF_ERROR(by_member() ? TryPlaces() : AttachProcess(plan_.pid, &fds_));
     if (plan_.places.size() + refused_ > 1) how_ = "uprobe_multi at " + std::to_string(plan_.places.size()) + " places";
-    if (by_member()) how_ += std::string(how_.empty() ? "set" : ", set") + " in each process of the groups: nobody else meets the probe. The first moment of a new process may come before it (--probe-all meets that too)";
-    if (plan_.probe_all) how_ += std::string(how_.empty() ? "" : "; ") + "whoever runs " + plan_.program + " meets the probe (--probe-all), those of other groups are dropped";
     if (plan_.left_out) how_ += "; " + std::to_string(plan_.left_out) + " more are left out: they begin with a vector instruction that the kernel's uprobes take for another";
     if (refused_) how_ += "; " + std::to_string(refused_) + " more cannot be probed (the kernel does not know how to step over the instruction there)";
     return OkStatus();
@@ -129,16 +139,15 @@ Status TriggerObject::AttachUser() {
     return ResourceExhausted(std::to_string(plan_.places.size()) + " places match, and this kernel has no uprobe_multi (6.6): at most " + std::to_string(kMostSingleProbes) +
                              " single uprobes are set, because each takes 0.1 s to go; narrow the glob");
   }
-  if (plan_.by_member) how_ = "no uprobe_multi here (6.6): whoever runs " + plan_.program + " meets the probe, those of other groups are dropped";
   if (plan_.places.size() > 1) {
-    how_ += (how_.empty() ? "" : "; ") + std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
+    how_ = std::to_string(plan_.places.size()) + " single uprobes (no uprobe_multi here): expect up to " + std::to_string(plan_.places.size() / 10 + 1) + " s to detach";
   }
   for (const Place& place : plan_.places) {
     for (bpf_program* program : {entry_, main_}) {
       if (!program) continue;
       LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.ref_ctr, .retprobe = at_return && program == main_);
       RETURN_IF_ERROR(Keep(bpf_program__attach_uprobe_opts(program, plan_.pid, plan_.program.c_str(), place.offset, &options),
-                           "uprobe at " + place.name + " of " + plan_.program));
+                           "uprobe at " + place.name + " of " + plan_.shown_program));
     }
   }
   return OkStatus();

@@ -14,12 +14,13 @@
 #include "base/thread.h"
 #include "base/units.h"
 #include "kernel/proc_task.h"
+#include "pipeline/drain.h"
 
 namespace brink::snap {
 namespace {
 
 constexpr size_t kMostText = 1 << 20;
-constexpr int kLookMs = 1000;
+constexpr uint64_t kLookNs = 1'000'000'000;
 // Told of more at once than this, looking at all of them is less work.
 constexpr size_t kMostTold = 1024;
 
@@ -49,7 +50,8 @@ std::vector<Member> MembersOf(const ContainerHierarchy& hierarchy, std::span<con
 
 std::optional<Member> MemberOf(pid_t pid) {
   auto stat = ReadTaskStat(pid);
-  if (!stat.ok()) return std::nullopt;
+  // One whose leader has ended has no memory that a probe could be set in, whether others of its threads live or not.
+  if (!stat.ok() || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
   return Member{.pid = pid, .start_time = stat->start_ticks};
 }
 
@@ -93,15 +95,22 @@ void MemberFollower::LookSoon() { ::eventfd_write(look_.get(), 1); }
 
 void MemberFollower::Body() {
   pollfd fds[3] = {{.fd = ring_buffer__epoll_fd(ring_), .events = POLLIN, .revents = 0}, {.fd = look_.get(), .events = POLLIN, .revents = 0}, {.fd = end_.get(), .events = POLLIN, .revents = 0}};
+  uint64_t next_look_ns = MonotonicNs() + kLookNs;
   while (true) {
-    const int ready = ::poll(fds, 3, kLookMs);
+    const uint64_t now = MonotonicNs();
+    ::poll(fds, 3, now < next_look_ns ? static_cast<int>((next_look_ns - now) / 1'000'000 + 1) : 0);
     if (fds[2].revents) return;
     told_.clear();
     ring_buffer__consume(ring_);
     eventfd_t looks = 0;
-    const bool look = (ready == 0) | (::eventfd_read(look_.get(), &looks) == 0) | (told_.size() > kMostTold);
-    if (look) on_change_({});
-    else if (!told_.empty()) on_change_(told_);
+    const bool asked = ::eventfd_read(look_.get(), &looks) == 0;
+    // Each second, whatever was told: what the ring had no room for, and what ends or comes without being told of.
+    if (asked || told_.size() > kMostTold || MonotonicNs() >= next_look_ns) {
+      on_change_({});
+      next_look_ns = MonotonicNs() + kLookNs;
+    } else if (!told_.empty()) {
+      on_change_(told_);
+    }
   }
 }
 

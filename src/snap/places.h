@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/status.h"
 #include "snap/trigger.h"
 
@@ -27,8 +28,9 @@ struct Place {
 };
 
 struct UserProgram {
-  std::string path;         // to attach to: absolute, in our mount namespace (may go through /proc/PID/root)
+  std::string path;         // to open and to attach to: absolute, in our mount namespace, or of `file` (/proc/self/fd/N)
   std::string shown;        // as the process sees it
+  std::shared_ptr<UniqueFd> file;  // of another process's root: holds `path`; nullptr: ours
 };
 
 // `path` as written: absolute (below the root of `pid` where given), relative, or a bare name, which is looked for among

@@ -213,7 +213,7 @@ std::string CalledText(const Capture& capture) {
   switch (trigger.kind) {
     case TriggerKind::kTracepoint: case TriggerKind::kRawTracepoint: return EscapeForTerminal(trigger.name);
     case TriggerKind::kKretprobe: case TriggerKind::kUretprobe:
-      if (!trigger.glob()) return EscapeForTerminal(trigger.kind == TriggerKind::kKretprobe ? trigger.name : trigger.symbol);
+      if (const std::string& name = trigger.kind == TriggerKind::kKretprobe ? trigger.name : trigger.symbol; !name.empty() && !trigger.glob()) return EscapeForTerminal(name);
       return "return to " + PlaceText(capture.place);
     default: return PlaceText(capture.place);
   }

@@ -29,12 +29,13 @@ Status SnapSource::ChooseBranches() {
   auto held = HeldEvents::Open(HeldFlags(side));
   if (!held.ok()) {
     if (request_.branches == SnapRequest::Branches::kLbr) return held.status();
-    // What it says behind the reason is about recordings: there is no -e here.
     no_branches_ = Message(held.status());
-    no_branches_ = no_branches_.substr(0, no_branches_.find(';'));
     // Only where there is none: what is forbidden or in use is another matter.
     const int error = ErrnoOf(held.status());
-    if (error == ENOENT || error == EOPNOTSUPP || error == ENODEV) FollowByDefault();
+    const bool absent = error == ENOENT || error == EOPNOTSUPP || error == ENODEV;
+    // What it says behind the reason is about recordings: there is no -e here.
+    if (absent) no_branches_ = no_branches_.substr(0, no_branches_.find(';'));
+    if (absent) FollowByDefault();
     else no_branches_ += "; --source walk shows what follows";
     return OkStatus();
   }

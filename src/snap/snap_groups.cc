@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/strings.h"
+#include "probe/probe.h"
 #include "snap/snap_source.h"
 
 namespace brink::snap {
@@ -58,12 +59,16 @@ void SnapSource::ChooseEventsByGroup() {
 
 // Nor need a probe in a container's program stop those that run the same file elsewhere.
 void SnapSource::ChooseProbesByMember() {
+  if (!request_.groups.wants() || request_.pid > 0) return;
+  auto probes = [](const TriggerPlan& plan) { return plan.trigger.kind == TriggerKind::kUprobe || plan.trigger.kind == TriggerKind::kUretprobe || plan.trigger.kind == TriggerKind::kUsdt; };
+  if (std::none_of(plans_.begin(), plans_.end(), probes)) return;
+  const auto can = Feature::kBpfUprobeMultiProcess;
+  const bool by_member = !request_.groups.probe_all && ProbeFeatures({.overrides = {}, .only = {can}}).Has(can);
   for (TriggerPlan& plan : plans_) {
-    const TriggerKind kind = plan.trigger.kind;
-    if (!request_.groups.wants() || request_.pid > 0 || (kind != TriggerKind::kUprobe && kind != TriggerKind::kUretprobe && kind != TriggerKind::kUsdt)) continue;
-    plan.by_member = !request_.groups.probe_all;
-    plan.probe_all = request_.groups.probe_all;
+    if (probes(plan)) plan.by_member = by_member;
   }
+  if (by_member) return;
+  notes_.push_back("whoever runs the probed file meets the probe, those of other groups are dropped: " + std::string(request_.groups.probe_all ? "--probe-all" : "this kernel cannot set probes in one process for all of its threads (6.10 can)"));
 }
 
 // Before the notes are read: it may say something about itself.
@@ -83,7 +88,9 @@ Status SnapSource::SetMembers() {
 }
 
 Status SnapSource::OnMember(const brink_snap_member& told) {
+  if (std::none_of(objects_.begin(), objects_.end(), [](const auto& object) { return object->by_member(); })) return OkStatus();
   const auto pid = static_cast<pid_t>(told.pid);
+  if (told.what == BRINK_SNAP_MEMBER_SPREAD) return SetMembers();
   if (told.what == BRINK_SNAP_MEMBER_MOVED) {
     std::vector<CgroupFolder> groups;
     {
@@ -105,7 +112,7 @@ Status SnapSource::OnMember(const brink_snap_member& told) {
 }
 
 Status SnapSource::FollowMembers() {
-  if (side_->members_fd() < 0) return OkStatus();
+  if (std::none_of(objects_.begin(), objects_.end(), [](const auto& object) { return object->by_member(); })) return OkStatus();
   auto count = [this](const Status& status) {
     if (status.ok()) return;
     ++member_failures_;
@@ -148,6 +155,7 @@ Status SnapSource::ConfigureGroups(brink_snap_config* config) {
 std::string SnapSource::BelowMount(std::string path) const {
   if (path.starts_with(hierarchy_.mount + "/")) path.erase(0, hierarchy_.mount.size());
   if (!path.starts_with('/')) path.insert(0, "/");
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // as completion writes it
   return path;
 }
 
@@ -164,22 +172,35 @@ std::vector<CgroupFolder> SnapSource::WantedNow() {
   return folders;
 }
 
-// A container has files of its own: PATH is looked for in the root of its processes first.
+// A container has files of its own: PATH is looked for in the root of its processes first. One file is probed: what the others have is said.
 StatusOr<UserProgram> SnapSource::FindProgramOf(const Trigger& trigger) {
-  if (request_.pid <= 0 && request_.groups.wants()) {
-    std::vector<Member> members = MembersOf(hierarchy_, WantedNow());
-    members.resize(std::min(members.size(), kMostAsked));
-    for (const Member& member : members) {
-      auto program = FindProgram(trigger.path, member.pid);
-      if (!program.ok() || !program->path.starts_with("/proc/")) continue;
-      struct stat theirs = {}, ours = {};
-      if (stat(program->path.c_str(), &theirs) != 0) continue;
-      if (stat(program->shown.c_str(), &ours) == 0 && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino) return UserProgram{program->shown, program->shown};
-      notes_.push_back(trigger.path + " is the one of process " + std::to_string(member.pid) + " (" + program->shown + " in its root)");
-      return program;
+  if (request_.pid > 0 || !request_.groups.wants()) return FindProgram(trigger.path, request_.pid);
+  std::vector<Member> members = MembersOf(hierarchy_, WantedNow());
+  members.resize(std::min(members.size(), kMostAsked));
+  std::optional<UserProgram> found;
+  struct stat taken = {};
+  for (const Member& member : members) {
+    auto program = FindProgram(trigger.path, member.pid);
+    struct stat theirs = {}, ours = {};
+    if (!program.ok() || !program->file || fstat(program->file->get(), &theirs) != 0) continue;
+    auto same = [&](const struct stat& other) { return other.st_dev == theirs.st_dev && other.st_ino == theirs.st_ino; };
+    if (found && same(taken)) continue;
+    if (found) {
+      notes_.push_back("process " + std::to_string(member.pid) + " has another file " + program->shown + ", which is not probed: give --on for one container at a time");
+      break;
     }
+    taken = theirs;
+    if (stat(program->shown.c_str(), &ours) == 0 && same(ours)) {
+      found = UserProgram{program->shown, program->shown, nullptr};
+      continue;
+    }
+    notes_.push_back(trigger.path + " is the one of process " + std::to_string(member.pid) + " (" + program->shown + " in its root)");
+    found = *std::move(program);
   }
-  return FindProgram(trigger.path, request_.pid);
+  if (found) return *std::move(found);
+  auto hosts = FindProgram(trigger.path, -1);
+  if (hosts.ok()) notes_.push_back(trigger.path + " is the host's " + hosts->shown + ": no process of the groups has such a file now");
+  return hosts;
 }
 
 // Groups as they are now. Names that answer to nothing yet are looked for again each second: a container may come later.

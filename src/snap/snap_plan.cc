@@ -128,6 +128,8 @@ Status SnapSource::PlanTrigger(Trigger trigger) {
     case TriggerKind::kUprobe: case TriggerKind::kUretprobe: case TriggerKind::kUsdt: {
       ASSIGN_OR_RETURN(UserProgram program, FindProgramOf(trigger));
       plan.program = program.path;
+      plan.shown_program = program.shown;
+      plan.program_file = program.file;
       auto places = FindPlaces(trigger, program, request_.pid);
       if (!places.ok()) return Annotate(places.status(), "--on " + EscapeForTerminal(trigger.text));
       plan.places = *std::move(places);

@@ -105,7 +105,7 @@ Status SnapSource::Prepare(SourceContext& /*context*/) {
 
 // Neither the form that was asked for nor the one in its place.
 Status SnapSource::RefusedTwice(const Status& status, size_t index) const {
-  if (request_.errno_path.empty()) return Annotate(status, fallbacks_[index]);
+  if (request_.errno_path.empty() || status.code() != absl::StatusCode::kUnimplemented) return Annotate(status, fallbacks_[index]);
   return Annotate(status, "--errno-path needs fexit or kretprobe, and this kernel has neither; --on syscall:" + request_.errno_path + " --if 'ret < 0' shows the calls that fail");
 }
 
@@ -169,7 +169,12 @@ Status SnapSource::Start(SourceContext& context) {
     if (!attached.ok()) return fallbacks_[i].empty() ? attached : RefusedTwice(attached, i);
   }
   RETURN_IF_ERROR(SetEventGroups());
-  RETURN_IF_ERROR(SetMembers());
+  // One of many may refuse; the next look tries again.
+  if (Status set = SetMembers(); !set.ok()) {
+    if (std::any_of(objects_.begin(), objects_.end(), [](const auto& object) { return object->by_member() && object->members() == 0; })) return set;
+    member_failures_ = 1;
+    member_failure_ = Message(set);
+  }
   for (auto& object : objects_) {
     if (!object->how().empty()) notes_.push_back(object->how());
   }
@@ -284,6 +289,9 @@ std::vector<StatLine> SnapSource::Report() {
     }
     if (counts[BRINK_SNAP_CNT_KEYS] > BRINK_SNAP_MAX_SEEN) text += absl::StrFormat(", %d keys forgotten (of --once-per %d are remembered)", counts[BRINK_SNAP_CNT_KEYS] - BRINK_SNAP_MAX_SEEN, BRINK_SNAP_MAX_SEEN);
     lines.push_back({"trigger_" + std::to_string(i), static_cast<double>(counts[BRINK_SNAP_CNT_TAKEN]), shown_[i].trigger.text + ": " + text});
+  }
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    if (objects_[i]->too_many()) lines.push_back({"trigger_" + std::to_string(i) + "_for_everybody", 1, objects_[i]->how()});
   }
   if (group_failures_) lines.push_back({"group_failures", static_cast<double>(group_failures_), absl::StrFormat("a group's events could not be had at %d looks: %s", group_failures_, group_failure_)});
   if (member_failures_) lines.push_back({"member_failures", static_cast<double>(member_failures_), absl::StrFormat("processes of the groups could not be probed %d times: %s", member_failures_, member_failure_)});

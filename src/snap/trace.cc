@@ -45,7 +45,7 @@ StatusOr<uint64_t> AddressInProcess(pid_t pid, const UserProgram& program, const
   ASSIGN_OR_RETURN(std::vector<Mapping> maps, ReadMaps(pid));
   for (const Mapping& map : maps) {
     if (!map.executable || place.offset < map.offset || place.offset - map.offset >= map.end - map.start) continue;
-    if (map.path == program.path || map.path == program.shown || program.path.ends_with("/root" + map.path)) return map.start + (place.offset - map.offset);
+    if (map.path == program.path || map.path == program.shown) return map.start + (place.offset - map.offset);
   }
   return NotFound("process " + std::to_string(pid) + " has not mapped " + EscapeForTerminal(program.shown));
 }

@@ -40,6 +40,8 @@ struct TriggerPlan {
   Trigger trigger;
   brink_snap_config config = {};
   std::string program;          // user triggers: file to attach to
+  std::string shown_program;    // its name for people
+  std::shared_ptr<UniqueFd> program_file;  // holds it where it is another root's
   std::vector<Place> places;    // user triggers
   size_t left_out = 0;          // places where a probe would break the program
   std::vector<std::string> functions;  // kernel triggers: names (a glob's matches); one as a rule
@@ -47,7 +49,6 @@ struct TriggerPlan {
   bool needs_entry = false;     // load and attach the entry's program too
   pid_t pid = -1;               // user triggers: the only process; -1: all
   bool by_member = false;       // user triggers: only in the processes of SetMembers, others do not even see them (where the kernel has uprobe_multi)
-  bool probe_all = false;       // the other way was asked for, although there are groups
   bool by_group = false;        // samples and events: only on the groups of SetGroups, nobody else is interrupted
 };
 
@@ -94,7 +95,10 @@ class TriggerObject {
   SnapCounts ReadCounts() const;
   size_t links() const { return links_.size() + fds_.size(); }
   // "uprobe_multi", "64 single kprobes": how it hangs, for the report; "" where there is nothing to say.
-  const std::string& how() const { return how_; }
+  std::string how() const;
+  // More processes than kMostMembers: probes are set for everybody, since Attach or since some moment.
+  bool too_many() const { return too_many_; }
+  size_t members() const { return member_links_.size(); }
   std::vector<CodeRange> ProgramRangesOf() const;
 
  private:
@@ -126,6 +130,7 @@ class TriggerObject {
   UniqueFd program_;           // user triggers: the file, whose path may lead through the root of a process that ends
   std::map<uint64_t, std::vector<bpf_link*>> group_links_;  // by kernfs id
   MemberLinks member_links_{[this](pid_t pid, std::vector<UniqueFd>* links) { return AttachProcess(pid, links); }};
+  bool too_many_ = false;      // members: probes are set for everybody
   std::string how_;
 };
 

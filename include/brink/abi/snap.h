@@ -140,11 +140,12 @@ BRINK_ABI_ASSERT(sizeof(struct brink_snap_group) == 16 + BRINK_SNAP_GROUP_PATH);
 BRINK_ABI_FIELD(struct brink_snap_group, id, 8, 8);
 BRINK_ABI_FIELD(struct brink_snap_group, path, 16, BRINK_SNAP_GROUP_PATH);
 
-/* A process of a wanted group, through a ring of its own: nothing else is to be waited for. */
+/* A process of a wanted group, through a ring of its own: nothing else is to be waited for, and nothing else is in it, so it has no head. */
 #define BRINK_SNAP_MEMBER_RING 65536	/* bytes */
 enum brink_snap_member_what {
-	BRINK_SNAP_MEMBER_BORN = 1,	/* forked by one of them */
+	BRINK_SNAP_MEMBER_BORN = 1,	/* forked into one of them */
 	BRINK_SNAP_MEMBER_MOVED = 2,	/* between groups, whichever they are */
+	BRINK_SNAP_MEMBER_SPREAD = 4,	/* one thread of it was moved: its threads are in several groups */
 	BRINK_SNAP_MEMBER_RENEWED = 3,	/* a thread that was not its leader executed a program */
 };
 struct brink_snap_member {

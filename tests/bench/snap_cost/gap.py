@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """How long a new process of a group runs before it has its probe, and what a probe for everybody costs the others.
 
-Programs that call a function at once and then each 10 us, started by a process of the group one after the other: the calls that were
+Programs that call a function at once and then each 50 us, started by a process of the group one after the other: the calls that were
 not met are the time before the probe. For the others: the same function called by a process of another group, CPU time a call with
 brink armed in each of the two ways and without it, by turns.
 
@@ -22,7 +22,7 @@ from armed import Armed  # noqa: E402
 from run import perf_group  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CALLS, SPACING_US = 1000, 10
+CALLS, SPACING_US = 1000, 50
 
 
 def build(folder, name):

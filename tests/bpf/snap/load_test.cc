@@ -128,7 +128,7 @@ TEST_P(SnapSidePrograms, PassTheVerifier) {
 
 INSTANTIATE_TEST_SUITE_P(All, SnapSidePrograms,
                          testing::Values(Program{"snap_history_switch", "bpf.raw_tp"}, Program{"snap_history_enter", "bpf.raw_tp"}, Program{"snap_history_exit", "bpf.raw_tp"}, Program{"snap_history_irq", "bpf.raw_tp"},
-                                         Program{"snap_history_end", "bpf.raw_tp"}, Program{"snap_group_made", "bpf.raw_tp"}, Program{"snap_member_forked", "bpf.raw_tp"},
+                                         Program{"snap_history_end", "bpf.raw_tp"}, Program{"snap_group_made", "bpf.raw_tp"}, Program{"snap_member_forked", "bpf.tp_btf"},
                                          Program{"snap_member_moved", "bpf.raw_tp"}, Program{"snap_member_renewed", "bpf.raw_tp"}));
 
 TEST(SnapAbi, StructuresAreLaidOutAlike) {

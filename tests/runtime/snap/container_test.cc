@@ -146,11 +146,11 @@ TEST_F(SnapContainers, SymbolsComeFromTheContainersOwnRoot) {
   EXPECT_THAT(ChainOf(capture, "user_chain"), testing::Contains("main")) << capture.dump();
 }
 
-// A path is one of the container's root, where the host has another file or none.
+// A path is one of the container's root, where the host has another file or none; so is where a link leads to.
 TEST_F(SnapContainers, ItsOwnProgramIsProbedByItsPathInside) {
   const pid_t pid = fork();
   if (pid == 0) {
-    const std::string script = "echo $$ > " + Group(kWeb) + "/cgroup.procs; exec unshare --mount sh -c 'mount -t tmpfs none /mnt && cp " + Self() + " /mnt/private && exec /mnt/private --target works-on'";
+    const std::string script = "echo $$ > " + Group(kWeb) + "/cgroup.procs; exec unshare --mount sh -c 'mount -t tmpfs none /mnt && cp " + Self() + " /mnt/private && ln -s /mnt/private /mnt/linked && exec /mnt/private --target works-on'";
     execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
     _exit(127);
   }
@@ -159,7 +159,7 @@ TEST_F(SnapContainers, ItsOwnProgramIsProbedByItsPathInside) {
   for (int i = 0; i < 500 && std::filesystem::read_symlink(exe, error) != "/mnt/private"; ++i) usleep(10'000);
   const bool runs = std::filesystem::read_symlink(exe, error) == "/mnt/private";
   testing_support::ProcessResult result;
-  if (runs) result = testing_support::RunBrink({"snap", "--on", "uprobe:/mnt/private:snap_work", "--container", "web", "--runtime-root", root_.path(), "--count", "1", "--json"});
+  if (runs) result = testing_support::RunBrink({"snap", "--on", "uprobe:/mnt/linked:snap_work", "--container", "web", "--runtime-root", root_.path(), "--count", "1", "--json"});
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   if (!runs) GTEST_SKIP() << "needs unshare and tmpfs";

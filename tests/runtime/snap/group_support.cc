@@ -1,8 +1,11 @@
 #include "group_support.h"
 
+#include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "kernel/cgroup_hierarchies.h"
 #include "support/features.h"
@@ -60,7 +64,7 @@ void GroupsTest::TearDown() {
   }
 }
 
-Calling::Calling(const std::string& group, bool in_children)
+Calling::Calling(const std::string& group, How how, const std::string& to)
     : calls_(static_cast<std::atomic<uint64_t>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
   int go[2];
   if (pipe(go) != 0) std::abort();
@@ -68,7 +72,7 @@ Calling::Calling(const std::string& group, bool in_children)
   if (pid_ == 0) {
     char byte;
     if (read(go[0], &byte, 1) != 1) _exit(1);  // not before it is in its group
-    Body(in_children);
+    Body(how, to);
   }
   Enter(group);
   if (write(go[1], "g", 1) != 1) std::abort();
@@ -86,17 +90,44 @@ void Calling::Enter(const std::string& group) const { std::ofstream(group + "/cg
 
 void Calling::Wait(uint64_t more) const {
   const uint64_t until = *calls_ + more;
-  while (*calls_ < until) usleep(1000);
+  for (int i = 0; *calls_ < until; ++i) {
+    usleep(1000);
+    if (i < 60'000) continue;
+    ADD_FAILURE() << "no calls for a minute";
+    return;
+  }
 }
 
-void Calling::Body(bool in_children) const {
-  while (true) {
-    const pid_t child = in_children ? fork() : 0;
-    for (int i = 0; child == 0 && (i < 200 || !in_children); ++i) {
-      SnapOthersCalled(calls_);
-      usleep(1000);
+void Calling::Call(int times) const {
+  for (int i = 0; i < times; ++i) {
+    SnapOthersCalled(calls_);
+    usleep(1000);
+  }
+  _exit(0);
+}
+
+void Calling::Body(How how, const std::string& to) const {
+  constexpr int kForEver = INT32_MAX;
+  if (how == How::kSelf) Call(kForEver);
+  if (how == How::kThread) {
+    std::thread([this] { Call(kForEver); }).join();
+  }
+  if (how == How::kClonedInto) {
+    clone_args args = {};
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = SIGCHLD;
+    args.cgroup = static_cast<uint64_t>(open(to.c_str(), O_RDONLY | O_DIRECTORY));
+    const long child = syscall(SYS_clone3, &args, sizeof(args));
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      Call(kForEver);
     }
-    if (child == 0) _exit(0);
+    waitpid(static_cast<pid_t>(child), nullptr, 0);
+    _exit(1);
+  }
+  while (true) {
+    const pid_t child = fork();
+    if (child == 0) Call(200);
     waitpid(child, nullptr, 0);
   }
 }

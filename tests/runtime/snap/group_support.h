@@ -29,19 +29,23 @@ class GroupsTest : public testing::Test {
   int stats_ = -1;
 };
 
-// A process that calls it each millisecond, in a group; or whose children do, each for a fifth of a second.
+// A process that calls it each millisecond, in a group; or whose children do, each for a fifth of a second; or a thread that is not its
+// leader; or a child that is cloned into the group `to` (cgroup v2).
 class Calling {
  public:
-  Calling(const std::string& group, bool in_children);
+  enum class How { kSelf, kChildren, kThread, kClonedInto };
+  Calling(const std::string& group, How how, const std::string& to = "");
   ~Calling();
   Calling(const Calling&) = delete;
   Calling& operator=(const Calling&) = delete;
   void Enter(const std::string& group) const;
-  // Until there were so many more calls.
+  uint64_t calls() const { return *calls_; }
+  // Until there were so many more calls; a test fails where they do not come.
   void Wait(uint64_t more) const;
 
  private:
-  [[noreturn]] void Body(bool in_children) const;
+  [[noreturn]] void Body(How how, const std::string& to) const;
+  [[noreturn]] void Call(int times) const;
   std::atomic<uint64_t>* calls_;
   pid_t pid_;
 };

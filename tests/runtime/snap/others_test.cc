@@ -95,14 +95,14 @@ TEST_F(SnapOthers, AGroupThatComesLaterIsSampledFromThenOn) {
 
 // Probes are set in the processes of the group and follow those that come into it, by a move or by a fork.
 TEST_F(SnapOthers, AProbeOfAGroupIsMetByItsProcessesOnly) {
-  SKIP_UNLESS("bpf.uprobe_multi");
+  SKIP_UNLESS("bpf.uprobe_multi_process");
   testing_support::Background brink({"snap", "--on", "uprobe:" + Self() + ":SnapOthersCalled", "--source", "none", "--if", "pid == 1", "--cgroup", groups_[0]}, "armed, Ctrl-C");
   ASSERT_TRUE(brink.ready()) << brink.text();
-  Calling moving(groups_[1], false);
+  Calling moving(groups_[1], Calling::How::kSelf);
   moving.Wait(200);
   EXPECT_EQ(RunsOfProbes(brink.pid()), 0u);
   {
-    Calling in(groups_[0], false);
+    Calling in(groups_[0], Calling::How::kSelf);
     EXPECT_TRUE(IsMet(brink.pid(), in)) << brink.text();
   }
   const uint64_t before = RunsOfProbes(brink.pid());
@@ -119,7 +119,7 @@ TEST_F(SnapOthers, AProbeOfAGroupIsMetByItsProcessesOnly) {
   const uint64_t gone = RunsOfProbes(brink.pid());
   moving.Wait(200);
   EXPECT_EQ(RunsOfProbes(brink.pid()), gone);
-  Calling forking(groups_[0], true);
+  Calling forking(groups_[0], Calling::How::kChildren);
   EXPECT_TRUE(IsMet(brink.pid(), forking)) << brink.text();
   EXPECT_EQ(brink.Stop(SIGINT).status, 0);
 }

@@ -63,6 +63,12 @@ TEST(SnapTrigger, TheTextNamesWhatReturnedAndWhatWasPassed) {
   const auto text = testing_support::RunBrink({"snap", "--on", "uretprobe:" + Self() + ":snap_work", "--on", "tracepoint:sched:sched_process_exit", "--source", "none", "--", Self(), "--target", "works"});
   EXPECT_THAT(text.out, HasSubstr("\n  snap_work() = -"));
   EXPECT_THAT(text.out, HasSubstr("\n  sched_process_exit("));
+  // A place that was given by its address has no name: then where it returns to.
+  const auto names = testing_support::Run({"nm", Self()});
+  const size_t at = names.out.find(" T snap_work\n");
+  if (at == std::string::npos) return;
+  const auto bare = testing_support::RunBrink({"snap", "--on", "uretprobe:" + Self() + ":0x" + names.out.substr(at - 16, 16), "--source", "none", "--", Self(), "--target", "works"});
+  EXPECT_THAT(bare.out, HasSubstr("\n  return to ")) << bare.err;
 }
 
 TEST(SnapTrigger, UretprobeKeepsTheArgumentsThatAConditionAsksFor) {
