@@ -18,13 +18,14 @@ import tempfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 HERE = os.path.dirname(os.path.abspath(__file__))
 FUNCTION = "__x64_sys_getppid"
+INNER = "__task_pid_nr_ns"  # called by it; the types of the kernel do not have the other one
 # name: brink's trigger, bpftrace's probe. The first is there to compare with run.py's row.
 KINDS = {
     "tracepoint": ("tracepoint:raw_syscalls:sys_enter", "tracepoint:raw_syscalls:sys_enter"),
     "kprobe": (f"kprobe:{FUNCTION}", f"kprobe:{FUNCTION}"),
     "kretprobe": (f"kretprobe:{FUNCTION}", f"kretprobe:{FUNCTION}"),
-    "fentry": (f"fentry:{FUNCTION}", f"kfunc:{FUNCTION}"),
-    "fexit": (f"fexit:{FUNCTION}", f"kretfunc:{FUNCTION}"),
+    "fentry": (f"fentry:{INNER}", f"kfunc:{INNER}"),
+    "fexit": (f"fexit:{INNER}", f"kretfunc:{INNER}"),
 }
 # Of the guest's shell. `ask` has load.c do work; `armed` waits for what a tracer says when it is armed; both end it all where they fail.
 SHELL = """
