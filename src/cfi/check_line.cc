@@ -41,8 +41,7 @@ void Checker::Straight() {
   const uint64_t last = address + (end - begin);
   size_t instructions = 1;
   while (address < last) {
-    auto code = at.place.facts->Code(address, decode::kMaxInsnBytes);
-    auto insn = code.empty() ? std::nullopt : decode::Decode(code, address);
+    auto insn = at.place.facts->InsnAt(address);
     if (!insn) return Unknown(Policy::kStraightLine, Reason::kNotDecoded);
     if (insn->flow != Flow::kNext && insn->flow != Flow::kCond && insn->flow != Flow::kSyscall) {
       return Torn(absl::StrFormat("an unconditional transfer at %#x lies between two records", begin + (address - at.place.address)));

@@ -2,7 +2,6 @@
 #include "cfi/checker.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <absl/strings/str_format.h>
 
@@ -11,18 +10,12 @@ namespace {
 
 using decode::Flow;
 
-// mov $15,%rax; syscall
-constexpr uint8_t kRestorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
-
 // The loop in which a retpoline keeps a wrong guess: `pause` or `lfence` behind the call that is never returned to.
 bool Captures(std::span<const uint8_t> code) { return code.size() >= 3 && ((code[0] == 0xf3 && code[1] == 0x90) || (code[0] == 0x0f && code[1] == 0xae && code[2] == 0xe8)); }
 
 }  // namespace
 
-bool Checker::Restorer() {
-  auto code = to_.place.facts->Code(to_.place.address, sizeof kRestorer);
-  return code.size() == sizeof kRestorer && std::memcmp(code.data(), kRestorer, sizeof kRestorer) == 0;
-}
+bool Checker::Restorer() { return to_.place.facts->IsRestorer(to_.place.address); }
 
 // A live window says whether a signal can have led here: the hardware records the kernel's way to a handler, and no walk
 // ahead goes through one. Where a call is open since the kernel led the thread anywhere, only a forged frame wants the
@@ -53,7 +46,10 @@ bool Checker::Captured(uint64_t site) {
 // P1 and P2
 void Checker::Return() {
   if (!Askable(Policy::kReturnSite)) {
-    if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
+    // The way out of a signal's handler on arm64, where that vDSO is not at hand.
+    const bool leaves = to_.place.memory == MemoryKind::kVdso && from_.place.facts && from_.place.facts->machine() == decode::Machine::kA64;
+    if (leaves) Unknown(Policy::kReturnMatch, Reason::kNoFile), Unwind(Exception::kSignal);
+    else if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
     else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
     else if (to_.place.memory == MemoryKind::kJit && stack_.back().site != entry_->to) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
     else Match(false);

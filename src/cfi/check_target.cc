@@ -2,6 +2,8 @@
 #include "cfi/checker.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include <absl/strings/str_format.h>
 
@@ -10,6 +12,19 @@ namespace {
 
 bool IsLongjmp(std::string_view name) { return name.find("longjmp") != name.npos; }
 
+// On A64: a jump through x30, which no compiler makes, behind a new stack pointer and a guard that was taken off x30.
+bool IsJumpOfLongjmpA64(std::span<const uint8_t> code) {
+  bool jumps = false, stack = false, guard = false;
+  for (size_t i = 0; i + 4 <= code.size(); i += 4) {
+    uint32_t word;
+    std::memcpy(&word, &code[i], sizeof word);
+    jumps = word == 0xd61f03c0;
+    stack |= (word & 0xfffffc1f) == 0x9100001f;
+    guard |= (word & 0xffe0001f) == 0xca00001e;
+  }
+  return jumps && stack && guard;
+}
+
 // longjmp's last part has no name in a stripped C library: it is known by the three registers (frame, stack, target)
 // that it takes the pointer guard off, `xor %fs:0x30, REG`, before it jumps.
 bool IsJumpOfLongjmp(const Side& side) {
@@ -17,6 +32,7 @@ bool IsJumpOfLongjmp(const Side& side) {
   if (!side.name.empty() || !side.function) return false;
   constexpr size_t kReach = 256;
   const uint64_t start = std::max(side.function->start, side.place.address > kReach ? side.place.address - kReach : 0);
+  if (side.place.facts->machine() == decode::Machine::kA64) return IsJumpOfLongjmpA64(side.place.facts->Code(start, side.place.address - start + 4));
   const auto code = side.place.facts->Code(start, side.place.address - start);
   int unguarded = 0;
   for (size_t i = 0; i + 9 <= code.size(); ++i) {
@@ -85,7 +101,7 @@ void Checker::CallTarget() {
     return Violated(Policy::kCallTarget, Severity::kMedium, "the indirect call goes into the middle of " + Named(to_));
   }
   if (facts.ibt() && !facts.FindPlt(to_.place.address) && facts.HasEndbr(to_.place.address) == Known::kNo && facts.IsTaken(to_.place.address) == Known::kNo) {
-    return Violated(Policy::kCallTarget, Severity::kMedium, Named(to_) + " begins without endbr64 although its file has them for indirect targets");
+    return Violated(Policy::kCallTarget, Severity::kMedium, Named(to_) + " begins without a landing pad although its file has them for indirect targets");
   }
   if (facts.IsTaken(to_.place.address) == Known::kNo) return Violated(Policy::kCallTarget, Severity::kLow, "no pointer to " + Named(to_) + " is in its file");
   Held(Policy::kCallTarget);

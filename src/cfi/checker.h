@@ -31,7 +31,8 @@ inline bool OneOf(std::string_view name, std::initializer_list<std::string_view>
 
 // Functions whose transfers are legal although they look like no call's or return's.
 inline bool IsUnwinder(std::string_view name) {
-  return name.starts_with("_Unwind_") || name.starts_with("_ULx86_64_") || OneOf(name, {"unw_resume", "__libunwind_Registers_x86_64_jumpto", "uw_install_context_1"});
+  return name.starts_with("_Unwind_") || name.starts_with("_ULx86_64_") || name.starts_with("_ULaarch64_") ||
+         OneOf(name, {"unw_resume", "__libunwind_Registers_x86_64_jumpto", "__libunwind_Registers_arm64_jumpto", "uw_install_context_1"});
 }
 inline bool IsContext(std::string_view name) {
   return OneOf(name, {"swapcontext", "setcontext", "__start_context", "__swapcontext", "__setcontext", "co_switch", "co_swap"}) || name.find("jump_fcontext") != name.npos ||

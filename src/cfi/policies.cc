@@ -108,9 +108,7 @@ Side Checker::SideOf(uint64_t address) {
 }
 
 std::optional<decode::Insn> Checker::InsnAt(const Side& side) {
-  if (!side.place.facts) return std::nullopt;
-  auto code = side.place.facts->Code(side.place.address, decode::kMaxInsnBytes);
-  return code.empty() ? std::nullopt : decode::Decode(code, side.place.address);
+  return side.place.facts ? side.place.facts->InsnAt(side.place.address) : std::nullopt;
 }
 
 void Check(const Window& window, CodeMap& map, Result* result) { Checker(window, map, result).Run(); }

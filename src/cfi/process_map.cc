@@ -42,6 +42,22 @@ ProcessMap::Entry ProcessMap::Load(const symbol::Object& object) {
   return entry;
 }
 
+// On x86-64 nothing is asked of the kernel's code. On arm64 handlers return into it: to __kernel_rt_sigreturn.
+Place ProcessMap::InVdso(const symbol::Mapping& mapping, uint64_t address) {
+  auto it = files_.find(mapping.object);
+  if (it == files_.end()) {
+    Entry entry;
+    symbol::LocatedFile file = symbol::Locate(objects_[mapping.object], options_.locate);
+    auto facts = file.file ? Facts::Load(*file.file, options_.facts) : StatusOr<Facts>(NotFound("no vDSO"));
+    if (facts.ok() && facts->machine() == decode::Machine::kA64) entry.facts = std::make_unique<Facts>(*std::move(facts));
+    it = files_.emplace(mapping.object, std::move(entry)).first;
+  }
+  Facts* facts = it->second.facts.get();
+  auto inside = facts ? facts->AddressOfOffset(mapping.page_offset + (address - mapping.start)) : std::nullopt;
+  if (!inside) return {.memory = MemoryKind::kVdso};
+  return {.memory = MemoryKind::kVdso, .facts = facts, .address = *inside, .module = mapping.object};
+}
+
 Place ProcessMap::At(uint64_t address) {
   if (symbol::AddressSpaces::IsVsyscall(address)) return {.memory = MemoryKind::kVdso};
   const symbol::Mapping* mapping = spaces_.Find(pid_, address);
@@ -54,7 +70,7 @@ Place ProcessMap::At(uint64_t address) {
   }
   const symbol::Object& object = objects_[mapping->object];
   if (object.path == "[uprobes]") return {.memory = MemoryKind::kUprobes};
-  if (object.kind == ObjectKind::kVdso) return {.memory = MemoryKind::kVdso};
+  if (object.kind == ObjectKind::kVdso) return InVdso(*mapping, address);
   if (object.kind != ObjectKind::kFile) {
     return {.memory = object.kind == ObjectKind::kNone ? MemoryKind::kUnknown : spaces_.JitDumpOf(pid_).empty() ? Anonymous() : MemoryKind::kJit};
   }

@@ -55,6 +55,7 @@ class ProcessMap : public CodeMap {
   };
   Entry& FileOf(symbol::ObjectId id);
   Entry Load(const symbol::Object& object);
+  Place InVdso(const symbol::Mapping& mapping, uint64_t address);
 
   ProcessMapOptions options_;
   symbol::ObjectTable objects_;
