@@ -144,6 +144,9 @@ class CfiCommand : public Command {
   }
 
   StatusOr<int> RunLive(bool learn, const std::vector<std::string>& command) {
+#ifndef __x86_64__
+    return Unimplemented("live checks know the registers and calls of x86-64 only; on this machine record by walk, hop, step or lbr, and judge the recording: brink cfi replay FILE");
+#endif
     RETURN_IF_ERROR(RequireRecordingRights(CapSet::ReadEffective()));
     cfi::RunRequest request;
     ASSIGN_OR_RETURN(request.target.pids, Pids(pids_));
