@@ -1,8 +1,7 @@
 // cfi_stepper PROGRAM ARGS...: runs a program up to where it stops itself (SIGSTOP), from there on step by step, and judges
 // the exact branches that led to each system call and to the end. A line of JSON a finding, and one at each call.
 #include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "cfi/process_map.h"
 #include "decode/flow.h"
 #include "kernel/proc_maps.h"
+#include "ptrace/tracee.h"
 
 namespace brink::cfi {
 namespace {
@@ -27,7 +27,7 @@ class Stepper {
     setenv("ATTACK_ROUNDS", "2", 1);
     const pid_t child = fork();
     if (child == 0) {
-      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
       raise(SIGSTOP);
       execv(argv[0], argv);
       _exit(127);
@@ -35,8 +35,8 @@ class Stepper {
     pid_ = child;
     int status = 0;
     waitpid(child, &status, 0);
-    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
-    ptrace(PTRACE_CONT, child, nullptr, nullptr);
+    ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
+    ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
     const pid_t thread = WaitForStop();
     if (thread < 0) return 1;
     Step(thread);
@@ -60,41 +60,44 @@ class Stepper {
       } else if (signal == SIGSTOP) {
         return thread;
       }
-      ptrace(PTRACE_CONT, thread, nullptr, signal == SIGTRAP || born ? 0 : signal);
+      ::ptrace(PTRACE_CONT, thread, nullptr, signal == SIGTRAP || born ? 0 : signal);
     }
   }
 
   void Step(pid_t thread) {
-    user_regs_struct regs;
+    ptrace::Regs regs, after;
+    ptrace::ProcessMemory memory(thread);
     int status = 0;
     for (size_t i = 0; i < kMostSteps; ++i) {
-      if (ptrace(PTRACE_GETREGS, thread, nullptr, &regs) != 0) return Judge("end");
+      if (!ptrace::ReadRegs(thread, &regs)) return Judge("end");
       uint8_t code[decode::kMaxInsnBytes] = {};
-      iovec local = {code, sizeof code}, remote = {reinterpret_cast<void*>(regs.rip), sizeof code};
-      ssize_t n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
-      if (n <= 0) {  // to the end of the page only
-        remote.iov_len = 4096 - (regs.rip & 4095);
-        n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
-      }
-      if (n <= 0) return Judge("code that cannot be read");
-      const auto insn = decode::Decode({code, static_cast<size_t>(n)}, regs.rip);
+      const size_t n = memory.Read(regs.ip, code, sizeof code);
+      if (n == 0) return Judge("code that cannot be read");
+      const auto insn = decode::Decode({code, n}, regs.ip);
       const decode::Flow flow = insn ? insn->flow : decode::Flow::kOther;
       const size_t length = insn ? insn->length : 0;
       if (flow == decode::Flow::kSyscall) {
-        Judge(("syscall " + std::to_string(regs.rax)).c_str());
-        if (regs.rax == 231 || regs.rax == 60) return;
+        Judge(("syscall " + std::to_string(CallOf(regs))).c_str());
+        if (CallOf(regs) == SYS_exit_group || CallOf(regs) == SYS_exit) return;
       }
-      ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr);
+      ::ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr);
       if (waitpid(thread, &status, __WALL) < 0 || !WIFSTOPPED(status)) return Judge("end");
       if (WSTOPSIG(status) != SIGTRAP) return Judge(("signal " + std::to_string(WSTOPSIG(status))).c_str());
-      user_regs_struct after;
-      if (ptrace(PTRACE_GETREGS, thread, nullptr, &after) != 0) return;
+      if (!ptrace::ReadRegs(thread, &after)) return;
       // A lazy PLT slot's jump goes to the next instruction, and is one all the same.
-      const bool fell = after.rip == regs.rip + length && (flow == decode::Flow::kCond || flow == decode::Flow::kOther);
-      if (!length || flow == decode::Flow::kNext || flow == decode::Flow::kSyscall || fell || after.rip == regs.rip) continue;
-      window_.push_front({{.from = regs.rip, .to = after.rip, .info = MakeInfo(decode::KindOf(flow))}});
+      const bool fell = after.ip == regs.ip + length && (flow == decode::Flow::kCond || flow == decode::Flow::kOther);
+      if (!length || flow == decode::Flow::kNext || flow == decode::Flow::kSyscall || fell || after.ip == regs.ip) continue;
+      window_.push_front({{.from = regs.ip, .to = after.ip, .info = MakeInfo(decode::KindOf(flow))}});
       if (window_.size() > kDepth) window_.pop_back();
     }
+  }
+
+  static uint64_t CallOf(const ptrace::Regs& regs) {
+#ifdef __aarch64__
+    return regs.gpr[8];
+#else
+    return regs.gpr[0];
+#endif
   }
 
   void Judge(const char* where) {

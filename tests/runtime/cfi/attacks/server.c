@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,7 +32,11 @@ __attribute__((noinline)) void win_returns(void)
 __attribute__((noinline)) long serve(int fd)
 {
 	volatile char buffer[64];
+#ifdef __aarch64__
+	char *frame = *(char **)__builtin_frame_address(0); /* one's own lies below the buffer */
+#else
 	char *frame = __builtin_frame_address(0);
+#endif
 	long n;
 
 	slot_offset = frame + 8 - (char *)buffer;
@@ -40,6 +45,7 @@ __attribute__((noinline)) long serve(int fd)
 	return n + buffer[0];
 }
 
+#ifndef __aarch64__ /* there the compiler's frame may lie anywhere: gadgets_a64.c */
 __attribute__((noinline)) void corrupt(const word *words, size_t n)
 {
 	volatile word *slot = (volatile word *)((char *)__builtin_frame_address(0) + 8);
@@ -48,6 +54,7 @@ __attribute__((noinline)) void corrupt(const word *words, size_t n)
 	for (i = 0; i < n; i++)
 		slot[i] = words[i];
 }
+#endif
 
 size_t chain(word *words, int call_preceded, int nops, int padding)
 {
@@ -57,7 +64,7 @@ size_t chain(word *words, int call_preceded, int nops, int padding)
 		{(word)(call_preceded ? cp_pop_rdi : g_pop_rdi), (word)page},
 		{(word)(call_preceded ? cp_pop_rsi : g_pop_rsi), page_size},
 		{(word)(call_preceded ? cp_pop_rdx : g_pop_rdx), PROT_READ | PROT_EXEC},
-		{(word)(call_preceded ? cp_pop_rax : g_pop_rax), 10},
+		{(word)(call_preceded ? cp_pop_rax : g_pop_rax), SYS_mprotect},
 	};
 
 	for (i = 0; i < padding; i++) {
@@ -67,12 +74,17 @@ size_t chain(word *words, int call_preceded, int nops, int padding)
 	for (i = 0; i < 4; i++) {
 		words[n++] = pieces[i][0];
 		words[n++] = pieces[i][1];
-		if (nops)
+		if (nops) {
 			words[n++] = (word)g_nops;
+			FRAME_WORD(words, n);
+		}
 	}
 	words[n++] = (word)(call_preceded ? cp_syscall : g_syscall);
-	if (nops)
+	FRAME_WORD(words, n);
+	if (nops) {
 		words[n++] = (word)g_nops;
+		FRAME_WORD(words, n);
+	}
 	/* With ATTACK_PROVE the chain ends in the page: status 43 tells that it has become code. */
 	words[n++] = getenv("ATTACK_PROVE") ? (word)page : (word)(call_preceded ? cp_exit : (char *)exit42);
 	return n;
@@ -91,7 +103,7 @@ void request(const word *words, size_t n)
 	}
 	if (write(pipe_fds[1], bytes, length) != (ssize_t)length)
 		_exit(3);
-	serve(pipe_fds[0]);
+	SERVE(pipe_fds[0]);
 }
 
 #define MOST_ROUNDS 10000
@@ -120,11 +132,8 @@ void warm_up(void (*also)(void))
 	/* A stack that others use too: what attacks write above their frames is warm memory. Once: a stack that grows in
 	   each round is new memory to the walker in each round. */
 	keep = memset(__builtin_alloca(8192), 1, 8192);
-	if (getenv("ATTACK_PROVE")) {
-		static const unsigned char code[] = {0xbf, 43, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05};
-
-		memcpy(page, code, sizeof(code));
-	}
+	if (getenv("ATTACK_PROVE"))
+		exit_code(page, 43);
 	for (i = 0; i < n || (waits_for && i < MOST_ROUNDS); i++) {
 		word stay = 0;
 

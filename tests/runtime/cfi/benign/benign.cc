@@ -158,11 +158,15 @@ void B8() {
 }
 
 long Fast(long x) { return x + 1; }
-long Slow(long x) { return x + 2; }
+[[maybe_unused]] long Slow(long x) { return x + 2; }
 // Runs before the program is relocated: no call of a library.
 extern "C" void* ChooseIt() {
+#ifdef __aarch64__
+  return reinterpret_cast<void*>(Fast);
+#else
   __builtin_cpu_init();
   return __builtin_cpu_supports("sse4.2") ? reinterpret_cast<void*>(Fast) : reinterpret_cast<void*>(Slow);
+#endif
 }
 extern "C" long Chosen(long x) __attribute__((ifunc("ChooseIt")));
 void B9() {
@@ -172,9 +176,14 @@ void B9() {
 void B10() {
   static unsigned char* code;
   if (!code) {
+#ifdef __aarch64__
+    const uint32_t bytes[] = {0x91000400, 0xd65f03c0};  // add x0, x0, #1; ret
+#else
     const unsigned char bytes[] = {0x48, 0x8d, 0x47, 0x01, 0xc3};  // lea 1(%rdi), %rax; ret
+#endif
     code = static_cast<unsigned char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     memcpy(code, bytes, sizeof bytes);
+    __builtin___clear_cache(reinterpret_cast<char*>(code), reinterpret_cast<char*>(code) + sizeof bytes);
     mprotect(code, 4096, PROT_READ | PROT_EXEC);
   }
   Breathe();

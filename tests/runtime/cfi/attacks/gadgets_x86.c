@@ -39,4 +39,6 @@ __asm__(
 	FUNCTION(exit42) "mov $42, %edi\nmov $231, %eax\nsyscall\nhlt\n" END(exit42)
 	FUNCTION(win_other) "push %rbp\n.cfi_adjust_cfa_offset 8\nmov %rsp, %rbp\n" LABEL(win_middle)
 	"mov page(%rip), %rdi\nmov page_size(%rip), %rsi\nmov $5, %edx\nmov $10, %eax\nsyscall\npop %rbp\n.cfi_adjust_cfa_offset -8\nret\n" END(win_other)
+	/* A21 */
+	FUNCTION(patch_me) "nop\n" LABEL(patch_jump) ".byte 0xe9\n.long patch_there - . - 4\nnop\npatch_there:\nret\n" END(patch_me)
 	".section .note.GNU-stack,\"\",@progbits\n.text\n");
