@@ -102,9 +102,9 @@ class Guest:
             image.make_initramfs(root, path)
             return ["-initrd", path], "rdinit=/init"
         path = os.path.join(work, "disk")
-        image.make_ext4(root, path)
+        (image.make_disk if self.out else image.make_ext4)(root, path)
         return (["-drive", f"file={path},format=raw,if=none,id=disk,snapshot=on", "-device", "nvme,id=nvme,serial=disk", "-device", "nvme-ns,drive=disk,bus=nvme,nsid=1"],
-                "root=/dev/nvme0n1 rw rootfstype=ext4 init=/init")
+                f"root={'PARTUUID=' + image.PARTITION if self.out else '/dev/nvme0n1'} rw rootfstype=ext4 init=/init")
 
     def _run(self, work, found, script):
         drive, append = self._image(work, script)

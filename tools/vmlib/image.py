@@ -40,7 +40,9 @@ if [ $status = 0 ]; then
   sh /vm/run < /dev/null > RESULT_TTY 2>&1
   status=$?
 fi
-[ ! -d /out ] || tar -cf /dev/nvme0n2 -C /out . || status=99
+# The root's disk has a partition; which of the two has which number is the kernel's choice.
+if [ -e /dev/nvme0n1p1 ]; then out=/dev/nvme0n2; else out=/dev/nvme0n1; fi
+[ ! -d /out ] || tar -cf $out -C /out . || status=99
 # Status first, so that a guest that hangs while it goes down has still answered.
 echo "
 RESULT $status" > RESULT_TTY
@@ -195,12 +197,31 @@ def _size(folder):
     return total
 
 
-def make_ext4(root, path):
+# What `root=PARTUUID=` calls the only partition of a disk with this signature.
+PARTITION = "62726e6b-01"
+_PARTITION_START = 1 << 20
+
+
+def make_disk(root, path):
+    """A disk whose only partition is the root: found by name where the kernel numbers disks as it likes."""
+    make_ext4(root, path, _PARTITION_START)
+    sectors = (os.path.getsize(path) - _PARTITION_START) // 512
+    with open(path, "r+b") as disk:
+        disk.seek(440)
+        disk.write(int(PARTITION[:8], 16).to_bytes(4, "little") + bytes(2))
+        disk.write(bytes([0, 0, 2, 0, 0x83, 0xff, 0xff, 0xff]) + (_PARTITION_START // 512).to_bytes(4, "little") + sectors.to_bytes(4, "little"))
+        disk.seek(510)
+        disk.write(b"\x55\xaa")
+
+
+def make_ext4(root, path, offset=0):
     tool = shutil.which("mke2fs", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if not tool:
         raise Unavailable("no mke2fs (package e2fsprogs)")
     megabytes = _size(root.folder) * 5 // 4 // 2**20 + 256
-    subprocess.run([tool, "-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root.folder, path,
+    with open(path, "wb") as disk:
+        disk.truncate(offset + (megabytes << 20))
+    subprocess.run([tool, "-q", "-t", "ext4", "-O", "^has_journal", "-E", f"root_owner=0:0,offset={offset}", "-d", root.folder, path,
                     f"{megabytes}M"], check=True, stdout=subprocess.DEVNULL)
 
 
