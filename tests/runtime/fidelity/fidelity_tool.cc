@@ -2,6 +2,7 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,7 @@ int Usage() {
                "usage: fidelity [options] [PROGRAM...] [-- command...]\n"
                "  --mode host|irq|task|auto  who walks: the host build, or the BPF program in one of its modes\n"
                "  --windows N           stops of each program (100)\n"
+               "  --seconds N           no more time than that for each program\n"
                "  --depth N             branches (32)\n"
                "  --alone               the other threads stand before the walk is made: nothing may differ\n"
                "  --delay US            else: they run on for so long after the walk, then stand (0)\n"
@@ -39,6 +41,7 @@ int Usage() {
 struct Arguments {
   std::string mode = "host", ledger;
   Options options{.windows = 100, .seconds = 600};
+  double seconds = 1e9;  // of a program
   bool special = false, threaded = false, table = false;
   std::vector<std::string> names, command;
 
@@ -49,7 +52,7 @@ struct Arguments {
 };
 
 bool Parse(int argc, char** argv, Arguments* out) {
-  static const option kOptions[] = {{"mode", 1, nullptr, 'm'},   {"windows", 1, nullptr, 'w'}, {"depth", 1, nullptr, 'd'},
+  static const option kOptions[] = {{"mode", 1, nullptr, 'm'},   {"windows", 1, nullptr, 'w'}, {"seconds", 1, nullptr, 'c'}, {"depth", 1, nullptr, 'd'},
                                     {"alone", 0, nullptr, 'a'},  {"delay", 1, nullptr, 'y'},   {"ledger", 1, nullptr, 'l'},
                                     {"special", 0, nullptr, 's'}, {"threaded", 0, nullptr, 'h'}, {"table", 0, nullptr, 't'}, {}};
   char** dashes = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
@@ -59,6 +62,7 @@ bool Parse(int argc, char** argv, Arguments* out) {
     switch (letter) {
       case 'm': out->mode = optarg; break;
       case 'w': out->options.windows = static_cast<uint32_t>(std::atoi(optarg)); break;
+      case 'c': out->seconds = std::atof(optarg); break;
       case 'd': out->options.depth = static_cast<uint32_t>(std::atoi(optarg)); break;
       case 'a': out->options.alone = true; break;
       case 'y': out->options.delay_us = static_cast<uint64_t>(std::atoll(optarg)); break;
@@ -73,9 +77,10 @@ bool Parse(int argc, char** argv, Arguments* out) {
   return out->mode == "host" || out->mode == "irq" || out->mode == "task" || out->mode == "auto";
 }
 
-Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t windows) {
+Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t windows, double seconds) {
   Options options = arguments.options;
   options.windows = windows;
+  options.seconds = std::min(options.seconds, seconds);
   options.seed = std::random_device{}();
   options.again = WalkPredictor(options.depth);
   if (arguments.mode == "host") return Judge(program, WalkPredictor(options.depth), options);
@@ -91,8 +96,12 @@ Tally JudgeOnce(const Arguments& arguments, const Program& program, uint32_t win
 
 // Piece by piece, so that the ledger is never far behind.
 void Work(const Arguments& arguments, const Program& program, Tally* sum) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   while (sum->windows < arguments.options.windows) {
-    Tally tally = JudgeOnce(arguments, program, std::min(kPiece, arguments.options.windows - sum->windows));
+    const double left = arguments.seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    if (left <= 0) return;
+    Tally tally = JudgeOnce(arguments, program, std::min(kPiece, arguments.options.windows - sum->windows), left);
     for (const Wrong& wrong : tally.wrongs) std::printf("WRONG %s %s: %s\n", arguments.set().c_str(), wrong.program.c_str(), wrong.text.c_str());
     std::fflush(stdout);
     if (!arguments.ledger.empty() && !AppendTally(arguments.ledger, arguments.set(), program.name, tally).ok()) std::exit(1);
