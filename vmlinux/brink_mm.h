@@ -66,11 +66,12 @@ struct task_struct___thread {
 	struct thread_struct thread;
 };
 
-/* A64: the thread's TPIDR_EL0, as of its last switch. */
+/* A64: the thread's TPIDR_EL0, as of its last switch; its rights by permission keys (6.12). */
 struct thread_struct___a64 {
 	struct {
 		unsigned long tp_value;
 	} uw;
+	__u64 por_el0;
 };
 struct task_struct___a64 {
 	struct thread_struct___a64 thread;

@@ -41,9 +41,10 @@ WALK_INLINE int walk_not_permitted(struct brink_walk *w, __u64 address)
 #ifdef __TARGET_ARCH_arm64
 /*
  * Permission keys, memory whose tags are checked, the guarded control stack: a store may be refused although VM_WRITE is
- * set. Bit 37 only says that tags could be switched on, which is so of all anonymous memory.
+ * set. Bit 37 only says that tags could be switched on, which is so of all anonymous memory. Kernels before permission keys
+ * have the two bits about tags where these are now.
  */
-#define WALK_VM_SPECIAL (0x57ull << 32)
+#define WALK_VM_SPECIAL (bpf_core_field_exists(struct thread_struct___a64, por_el0) ? 0x57ull << 32 : 1ull << 32)
 #else
 /* Protection keys and the shadow stack's mark (x86-64): a store may be refused although VM_WRITE is set. */
 #define WALK_VM_SPECIAL (0x3full << 32)

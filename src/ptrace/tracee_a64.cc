@@ -30,14 +30,14 @@ struct BreakpointSet {
 
 bool GetSet(pid_t tid, unsigned which, void* out, size_t size, size_t* got = nullptr) {
   struct iovec buffer = {out, size};
-  if (::ptrace(PTRACE_GETREGSET, tid, static_cast<unsigned long>(which), &buffer) != 0) return false;
+  if (!Ask(PTRACE_GETREGSET, tid, which, &buffer)) return false;
   if (got) *got = buffer.iov_len;
   return true;
 }
 
 bool PutSet(pid_t tid, unsigned which, void* data, size_t size) {
   struct iovec buffer = {data, size};
-  return ::ptrace(PTRACE_SETREGSET, tid, static_cast<unsigned long>(which), &buffer) == 0;
+  return Ask(PTRACE_SETREGSET, tid, which, &buffer);
 }
 
 // Which bits of a code pointer a signature occupies: the same for every process of a kernel. None where the CPU does not sign.
