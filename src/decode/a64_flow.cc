@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "a64/encoding.h"
-#include "decode/flow.h"
+#include "decode/direct.h"
 
 namespace brink::decode {
 namespace {
@@ -133,22 +133,15 @@ std::optional<Insn> DecodeA64(std::span<const uint8_t> bytes, uint64_t ip) {
 }
 
 std::optional<Outcome> Evaluate(const Insn& insn, const A64Regs& regs, Memory&) {
-  const uint64_t next = regs.ip + insn.length;
   switch (insn.flow) {
-    case Flow::kNext: return Outcome{false, next};
-    case Flow::kCond: return Taken(insn, regs) ? Outcome{true, insn.target} : Outcome{false, next};
-    case Flow::kJump:
-    case Flow::kCall: return Outcome{true, insn.target};
     case Flow::kIndJump:
     case Flow::kIndCall:
     case Flow::kRet: {
       const uint64_t target = insn.source.base == kStackRegister ? 0 : regs.gpr[insn.source.base];
       return Outcome{true, insn.source.authenticated ? regs.code(target) : target};
     }
-    case Flow::kSyscall:
-    case Flow::kOther: break;
+    default: return DirectOutcome(insn, regs, Taken);
   }
-  return std::nullopt;
 }
 
 }  // namespace brink::decode

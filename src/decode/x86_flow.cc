@@ -1,6 +1,6 @@
 #include <Zydis/Zydis.h>
 
-#include "decode/flow.h"
+#include "decode/direct.h"
 
 namespace brink::decode {
 namespace {
@@ -247,21 +247,14 @@ std::optional<Insn> DecodeX86(std::span<const uint8_t> bytes, uint64_t ip) {
 }
 
 std::optional<Outcome> Evaluate(const Insn& insn, const X86Regs& regs, Memory& memory) {
-  uint64_t next_ip = regs.ip + insn.length;
   switch (insn.flow) {
-    case Flow::kNext: return Outcome{false, next_ip};
-    case Flow::kCond: return Taken(insn, regs) ? Outcome{true, insn.target} : Outcome{false, next_ip};
-    case Flow::kJump:
-    case Flow::kCall: return Outcome{true, insn.target};
     case Flow::kIndJump:
     case Flow::kIndCall:
       if (insn.source.where == Location::kRegister) return Outcome{true, regs.gpr[insn.source.base]};
-      return ReadTarget(memory, Address(insn.source, regs, next_ip));
+      return ReadTarget(memory, Address(insn.source, regs, regs.ip + insn.length));
     case Flow::kRet: return ReadTarget(memory, regs.sp());
-    case Flow::kSyscall:
-    case Flow::kOther: break;
+    default: return DirectOutcome(insn, regs, Taken);
   }
-  return std::nullopt;
 }
 
 }  // namespace brink::decode

@@ -8,12 +8,6 @@ void CoreBegin(brink_walk* state, const brink_walk_config& config) { walk_begin(
 
 void CoreSettleFlags(brink_walk* state) { walk_flags_settle(state); }
 
-void CoreRun(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out) {
-  const walk_host_env env = HostEnvironment(environment);
-  const walk_host_env* outer = walk_host;
-  walk_host = &env;
-  walk_run(state, out);
-  walk_host = outer;
-}
+void CoreRun(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out) { RunCore<walk_run>(environment, state, out); }
 
 }  // namespace brink::walk

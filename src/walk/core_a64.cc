@@ -8,12 +8,6 @@ void CoreBeginA64(brink_walk* state, const brink_walk_config& config) { a64_begi
 
 void CoreSettleFlagsA64(brink_walk* state) { a64_flags_settle(state); }
 
-void CoreRunA64(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out) {
-  const walk_host_env env = HostEnvironment(environment);
-  const walk_host_env* outer = walk_host;
-  walk_host = &env;
-  a64_run(state, out);
-  walk_host = outer;
-}
+void CoreRunA64(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out) { RunCore<a64_run>(environment, state, out); }
 
 }  // namespace brink::walk

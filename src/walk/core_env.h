@@ -30,5 +30,15 @@ walk_host_env HostEnvironment(const CoreEnvironment& environment) {
   return env;
 }
 
+// One walk of a core, `run` of its run.h, in `environment`.
+template <void (*run)(brink_walk*, brink_walk_out*)>
+void RunCore(const CoreEnvironment& environment, brink_walk* state, brink_walk_out* out) {
+  const walk_host_env env = HostEnvironment(environment);
+  const walk_host_env* outer = walk_host;
+  walk_host = &env;
+  run(state, out);
+  walk_host = outer;
+}
+
 }  // namespace
 }  // namespace brink::walk
