@@ -7,7 +7,6 @@ usage: arm64_fidelity_test.py BUILD_FOLDER [--ledger FILE] [--windows N] [--minu
 import argparse
 import collections
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,33 +40,31 @@ def table(found):
         print(f"| {way} | {program} | {c['windows']} | {100 * c['full'] / windows:.1f} % | {100 * c['half'] / windows:.1f} % | {c['shortened']} | {c['disturbed']} | {c['wrong']} | {c['branches'] / windows:.1f} |")
 
 
-def guest(arguments, tree, ledger, folder):
-    """One guest's share; its ledger takes the old one's place."""
+def guest(arguments, tree, ledger):
+    """One guest's share. What it says of the ledger is kept as it says it: a guest that is ended loses one turn."""
     tool, throwing = (os.path.join(tree, "tests/runtime/fidelity", name) for name in ("fidelity", "fidelity_throwing"))
     programs, modes = arguments.programs.split(","), arguments.modes.split(",")
     share = arguments.minutes * 60 / (len(programs) * len(modes))
     each = -(-arguments.windows // (len(programs) * len(modes)))
-    out = os.path.join(folder, "out")
-    shutil.rmtree(out, ignore_errors=True)
-    words = [os.path.join(ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--memory", "2G", "--timeout", str(int(arguments.minutes * 60) + 300), "--out", out,
+    # The guest's clock counts instructions: a walk's budget is work then, and no other load takes it away.
+    words = [os.path.join(ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--counted", "--memory", "2G", "--timeout", str(int(arguments.minutes * 600) + 600),
              "--packages", "arm64-fidelity", "--env", "BRINK_EMULATED=1", "--add", tool, "--add", throwing]
-    script = []
-    if os.path.exists(ledger):
-        words += ["--add", ledger]
-        script.append(f"cp {ledger} /out/ledger")
+    script = [": > /tmp/ledger", "turn() {", "  lines=$(wc -l < /tmp/ledger)",
+              f"  {tool} --mode $1 --alone --windows $3 --seconds {share:.1f} --ledger /tmp/ledger $2 > /tmp/said 2>&1 || {{ echo $1 $2: status $?; tail -n 5 /tmp/said; }}",
+              "  grep -A12 WRONG /tmp/said", "  tail -n +$((lines + 1)) /tmp/ledger | sed 's/^/LEDGER /'", "}"]
     # Those that have least come first, should time not do for all.
     have = sums(ledger)
-    turns = sorted((have.get((f"{mode} alone depth-32", program), {}).get("windows", 0), mode, program) for program in programs for mode in modes)
-    for windows, mode, program in turns:
-        if windows < each:
-            script.append(f"{tool} --mode {mode} --alone --windows {each} --seconds {share:.0f} --ledger /out/ledger {program} > /tmp/said 2>&1 || "
-                          f"{{ echo {mode} {program}: $?; tail -n 5 /tmp/said; }}; grep -A12 WRONG /tmp/said")
-    done = subprocess.run(words + ["--shell", "\n".join(script) + "\ntrue"], check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
-    made = os.path.join(out, "ledger")
-    if os.path.exists(made):
-        shutil.copy(made, ledger)
+    turns = sorted((have.get((f"{mode} alone depth-32", program), {}).get("windows", 0), program, mode) for program in programs for mode in modes)
+    script += [f"turn {mode} {program} {each - windows}" for windows, program, mode in turns if windows < each]
+    with subprocess.Popen(words + ["--shell", "\n".join(script) + "\ntrue"], stdout=subprocess.PIPE, text=True) as running, open(ledger, "a", encoding="utf-8") as kept:
+        for line in running.stdout:
+            if line.startswith("LEDGER "):
+                kept.write(line[7:])
+                kept.flush()
+            else:
+                print(line, end="", flush=True)
+    if running.returncode:
+        sys.exit(running.returncode)
 
 
 def main():
@@ -75,7 +72,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--ledger")
     parser.add_argument("--windows", type=int, default=5200, help="over all programs and modes")
-    parser.add_argument("--minutes", type=float, default=15, help="of a guest's own time")
+    parser.add_argument("--minutes", type=float, default=6, help="of a guest's own time, which counts instructions, 1 a ns")
     parser.add_argument("--guests", type=int, default=10)
     parser.add_argument("--modes", default="irq,host", help="who walks: the kernel's program in the sampling interrupt, the host build")
     parser.add_argument("--programs", default=PROGRAMS)
@@ -92,7 +89,7 @@ def main():
         for _ in range(arguments.guests):
             if sum(c["windows"] for c in sums(ledger).values()) >= arguments.windows:
                 break
-            guest(arguments, tree, ledger, folder)
+            guest(arguments, tree, ledger)
         found = sums(ledger)
         table(found)
         windows, wrong = sum(c["windows"] for c in found.values()), sum(c["wrong"] for c in found.values())
