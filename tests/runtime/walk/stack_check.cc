@@ -1,5 +1,6 @@
 #include "walk/stack_check.h"
 
+#include <cstring>
 #include <optional>
 
 #include <Zydis/Zydis.h>
@@ -18,9 +19,38 @@ struct Decoded {
   std::string text;
 };
 
-class Decoder {
+uint64_t Displaced(uint64_t address, uint32_t word, int low, int bits) {
+  const auto field = static_cast<int64_t>(uint64_t{word >> low} << (64 - bits)) >> (64 - bits);
+  return address + static_cast<uint64_t>(field * 4);
+}
+
+// A64: branches by their words, as the architecture's manual has them.
+std::optional<Decoded> A64At(const std::string& code, uint64_t address) {
+  uint32_t word;
+  if (code.size() < sizeof word) return std::nullopt;
+  std::memcpy(&word, code.data(), sizeof word);
+  Decoded decoded{.length = sizeof word, .text = absl::StrFormat("%08x", word)};
+  if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000) {
+    decoded.kind = Kind::kCond;
+    decoded.target = Displaced(address, word, 5, 19);
+  } else if ((word & 0x7e000000) == 0x36000000) {
+    decoded.kind = Kind::kCond;
+    decoded.target = Displaced(address, word, 5, 14);
+  } else if ((word & 0x7c000000) == 0x14000000) {
+    decoded.kind = word >> 31 ? Kind::kCall : Kind::kJump;
+    decoded.target = Displaced(address, word, 0, 26);
+  } else if ((word & 0xfe800000) == 0xd6000000) {
+    constexpr Kind kKinds[] = {Kind::kIndJump, Kind::kIndCall, Kind::kRet, Kind::kUnknown};
+    decoded.kind = kKinds[word >> 21 & 3];
+  } else if ((word & 0xffe0001f) == 0xd4000001) {
+    decoded.kind = Kind::kSyscall;
+  }
+  return decoded;
+}
+
+class X86Decoder {
  public:
-  Decoder() { ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64); }
+  X86Decoder() { ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64); }
 
   std::optional<Decoded> At(const std::string& code, uint64_t address) const {
     ZydisDecodedInstruction insn;
@@ -50,13 +80,13 @@ class Decoder {
 
 class Checker {
  public:
-  Checker(const CodeAt& code, StackVerdict* verdict) : code_(code), verdict_(*verdict) {}
+  Checker(Text text, const CodeAt& code, StackVerdict* verdict) : text_(text), code_(code), verdict_(*verdict) {}
 
   void Record(const BranchEntry& entry) {
     ++verdict_.entries;
     std::string code = code_(entry.from, 15);
     if (code.empty()) return Unreadable();
-    auto insn = decoder_.At(code, entry.from);
+    auto insn = At(code, entry.from);
     if (!insn || insn->kind == Kind::kUnknown) {
       return Complain("%#x is no branch (%s)", entry.from, insn ? insn->text : "?");
     }
@@ -75,7 +105,7 @@ class Checker {
     std::string code = code_(begin, end - begin + 15);
     if (code.size() <= end - begin) return Unreadable();
     for (uint64_t at = begin; at != end;) {
-      auto insn = decoder_.At(code.substr(at - begin, 15), at);
+      auto insn = At(code.substr(at - begin, 15), at);
       if (!insn) return Complain("%#x cannot be decoded (range %#x..%#x)", at, begin, end);
       if (insn->kind != Kind::kUnknown && insn->kind != Kind::kCond) {
         return Complain("%#x (%s) leaves the range %#x..%#x", at, insn->text, begin, end);
@@ -86,6 +116,7 @@ class Checker {
   }
 
  private:
+  std::optional<Decoded> At(const std::string& code, uint64_t address) const { return text_ == Text::kA64 ? A64At(code, address) : x86_.At(code, address); }
   void Unreadable() { ++verdict_.unreadable; }
 
   template <typename... Args>
@@ -94,15 +125,16 @@ class Checker {
     if (verdict_.complaints.size() < kMaxComplaints) verdict_.complaints.push_back(absl::StrFormat(format, args...));
   }
 
+  const Text text_;
   const CodeAt& code_;
   StackVerdict& verdict_;
-  Decoder decoder_;
+  X86Decoder x86_;
 };
 
 }  // namespace
 
-void CheckStack(std::span<const BranchEntry> newest_first, uint64_t start, const CodeAt& code, StackVerdict* verdict) {
-  Checker checker(code, verdict);
+void CheckStack(std::span<const BranchEntry> newest_first, uint64_t start, const CodeAt& code, StackVerdict* verdict, Text text) {
+  Checker checker(text, code, verdict);
   ++verdict->stacks;
   for (size_t i = newest_first.size(); i-- > 0;) {
     const BranchEntry& entry = newest_first[i];

@@ -27,8 +27,16 @@ struct StackVerdict {
 // `code` gives up to `size` bytes at a user address, fewer or none when not known.
 using CodeAt = std::function<std::string(uint64_t address, size_t size)>;
 
+// Whose instructions the code has.
+enum class Text : uint8_t { kX86, kA64 };
+#ifdef __aarch64__
+inline constexpr Text kHostText = Text::kA64;
+#else
+inline constexpr Text kHostText = Text::kX86;
+#endif
+
 // Adds one stack to the verdict. `start` is where the first range begins for future stacks (the sample's ip); 0 for
 // past stacks, whose oldest record has no range.
-void CheckStack(std::span<const BranchEntry> newest_first, uint64_t start, const CodeAt& code, StackVerdict* verdict);
+void CheckStack(std::span<const BranchEntry> newest_first, uint64_t start, const CodeAt& code, StackVerdict* verdict, Text text = kHostText);
 
 }  // namespace brink::testing_support
