@@ -46,8 +46,9 @@ bool Checker::Captured(uint64_t site) {
 // P1 and P2
 void Checker::Return() {
   if (!Askable(Policy::kReturnSite)) {
-    // The way out of a signal's handler on arm64, where that vDSO is not at hand.
-    const bool leaves = to_.place.memory == MemoryKind::kVdso && from_.place.facts && from_.place.facts->machine() == decode::Machine::kA64;
+    // On arm64 that is the way out of a signal's handler, wherever the handler is; on x86-64 nothing returns there.
+    const bool inside = from_.place.memory == MemoryKind::kVdso, x86 = from_.place.facts && from_.place.facts->machine() == decode::Machine::kX86;
+    const bool leaves = to_.place.memory == MemoryKind::kVdso && !inside && !x86;
     if (leaves) Unknown(Policy::kReturnMatch, Reason::kNoFile), Unwind(Exception::kSignal);
     else if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
     else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too

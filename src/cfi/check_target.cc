@@ -12,17 +12,21 @@ namespace {
 
 bool IsLongjmp(std::string_view name) { return name.find("longjmp") != name.npos; }
 
-// On A64: a jump through x30, which no compiler makes, behind a new stack pointer and a guard that was taken off x30.
+// On A64: the guard is taken off x30, then off the stack pointer, and the code jumps through x30, which no compiler does.
 bool IsJumpOfLongjmpA64(std::span<const uint8_t> code) {
-  bool jumps = false, stack = false, guard = false;
+  constexpr uint32_t kLink = 30, kNone = 32;
+  bool link = false, moved = false, jumps = false;
+  uint32_t stack = kNone;
   for (size_t i = 0; i + 4 <= code.size(); i += 4) {
     uint32_t word;
     std::memcpy(&word, &code[i], sizeof word);
-    jumps = word == 0xd61f03c0;
-    stack |= (word & 0xfffffc1f) == 0x9100001f;
-    guard |= (word & 0xffe0001f) == 0xca00001e;
+    const uint32_t to = word & 31;
+    if ((word & 0xffe0fc00) == 0xca000000 && to == kLink) link = true;  // eor x30, xN, xM
+    else if ((word & 0xffe0fc00) == 0xca000000 && link) stack = to;
+    else if ((word & 0xfffffc1f) == 0x9100001f && stack != kNone) moved |= (word >> 5 & 31) == stack;  // mov sp, xN
+    jumps = word == 0xd61f03c0;  // the last one: br x30
   }
-  return jumps && stack && guard;
+  return moved && jumps;
 }
 
 // longjmp's last part has no name in a stripped C library: it is known by the three registers (frame, stack, target)

@@ -1,5 +1,6 @@
 #include "cfi/process_map.h"
 
+#include <elf.h>
 
 #include <absl/strings/str_format.h>
 
@@ -48,8 +49,9 @@ Place ProcessMap::InVdso(const symbol::Mapping& mapping, uint64_t address) {
   if (it == files_.end()) {
     Entry entry;
     symbol::LocatedFile file = symbol::Locate(objects_[mapping.object], options_.locate);
-    auto facts = file.file ? Facts::Load(*file.file, options_.facts) : StatusOr<Facts>(NotFound("no vDSO"));
-    if (facts.ok() && facts->machine() == decode::Machine::kA64) entry.facts = std::make_unique<Facts>(*std::move(facts));
+    if (file.file && file.file->machine() == EM_AARCH64) {
+      if (auto facts = Facts::Load(*file.file, options_.facts); facts.ok()) entry.facts = std::make_unique<Facts>(*std::move(facts));
+    }
     it = files_.emplace(mapping.object, std::move(entry)).first;
   }
   Facts* facts = it->second.facts.get();

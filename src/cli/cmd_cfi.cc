@@ -13,6 +13,7 @@
 #include "cfi/replay.h"
 #include "cli/commands.h"
 #include "cli/interleave.h"
+#include "decode/flow.h"
 #include "kernel/privileges.h"
 #include "monitor/run.h"
 
@@ -144,9 +145,7 @@ class CfiCommand : public Command {
   }
 
   StatusOr<int> RunLive(bool learn, const std::vector<std::string>& command) {
-#ifndef __x86_64__
-    return Unimplemented("live checks know the registers and calls of x86-64 only; on this machine record by walk, hop, step or lbr, and judge the recording: brink cfi replay FILE");
-#endif
+    if (decode::kHostMachine != decode::Machine::kX86) return Unimplemented("live checks know the registers and calls of x86-64 only; on this machine record by walk, hop, step or lbr, and judge the recording: brink cfi replay FILE");
     RETURN_IF_ERROR(RequireRecordingRights(CapSet::ReadEffective()));
     cfi::RunRequest request;
     ASSIGN_OR_RETURN(request.target.pids, Pids(pids_));

@@ -65,7 +65,7 @@ def guest(build_arm64, folder, attacks, honest, attack, probe):
         script.append(f"timeout 120 {stepper} /tmp/{name} {name} > /out/{name}.json 2> /out/{name}.err")
     for name in honest:
         program = static if name == "B18" else plain
-        for source, options in (("step", "-F 97"), ("walk", "-F 997")):
+        for source, options in (("step", "-F 97"), ("walk", "-F 997 --walk-share 0 --walk-budget 100us")):
             script.append(f"timeout 200 {brink} record -q --source {source} {options} -o /out/{name}.{source}.data -- {program} {name} {ROUNDS} > /dev/null 2> /out/{name}.{source}.err; echo {name}.{source} $? >> /out/status")
             jit = "--jit allow" if name == "B10" else ""
             script.append(f"timeout 100 {brink} cfi replay /out/{name}.{source}.data --json --min-severity low {jit} > /out/{name}.{source}.json 2>> /out/{name}.{source}.err")
@@ -107,7 +107,7 @@ def judge_honest(out, status, names):
             summary = lines[-1] if lines and str(lines[-1].get("schema", "")).startswith("brink.cfi.summary") else {}
             alarms += [line for line in lines[:-1] if line.get("severity") in ("medium", "high")]
             cells += [summary.get("edges", "-"), summary.get("checked", "-")]
-            if status.get(f"{name}.{source}") != "0" or not summary or (source == "step" and not summary["edges"]):
+            if status.get(f"{name}.{source}") != "0" or not summary or not summary["edges"]:
                 bad.append(f"{name} by {source}: status {status.get(f'{name}.{source}')}, " + open(os.path.join(out, f"{name}.{source}.err"), encoding="utf-8").read()[-300:])
         print(f"| {name} | " + " | ".join(str(c) for c in cells) + f" | {len(alarms)} |")
         for alarm in alarms[:3]:

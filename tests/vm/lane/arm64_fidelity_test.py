@@ -6,6 +6,7 @@ usage: arm64_fidelity_test.py BUILD_FOLDER [--ledger FILE] [--windows N] [--minu
 (0: as many windows as wanted, none wrong; 1: some wrong; 3: not yet so many; 77: skipped, with the reason)"""
 import argparse
 import collections
+import math
 import os
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def guest(arguments, tree, ledger):
     tool, throwing = (os.path.join(tree, "tests/runtime/fidelity", name) for name in ("fidelity", "fidelity_throwing"))
     programs, modes = arguments.programs.split(","), arguments.modes.split(",")
     share = arguments.minutes * 60 / (len(programs) * len(modes))
-    each = -(-arguments.windows // (len(programs) * len(modes)))
+    each = math.ceil(1.3 * arguments.windows / (len(programs) * len(modes)))  # some programs end before they have given so many
     # The guest's clock counts instructions: a walk's budget is work then, and no other load takes it away.
     words = [os.path.join(ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--counted", "--memory", "2G", "--timeout", str(int(arguments.minutes * 600) + 600),
              "--packages", "arm64-fidelity", "--env", "BRINK_EMULATED=1", "--add", tool, "--add", throwing]
@@ -63,17 +64,19 @@ def guest(arguments, tree, ledger):
                 kept.flush()
             else:
                 print(line, end="", flush=True)
+    if running.returncode == 77:
+        sys.exit(77)
     if running.returncode:
-        sys.exit(running.returncode)
+        print(f"the guest ended with status {running.returncode}; what it has said of windows counts", file=sys.stderr)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--ledger")
-    parser.add_argument("--windows", type=int, default=5200, help="over all programs and modes")
-    parser.add_argument("--minutes", type=float, default=6, help="of a guest's own time, which counts instructions, 1 a ns")
-    parser.add_argument("--guests", type=int, default=10)
+    parser.add_argument("--windows", type=int, default=5000, help="over all programs and modes")
+    parser.add_argument("--minutes", type=float, default=2.6, help="of a guest's own time, which counts instructions, 1 a ns")
+    parser.add_argument("--guests", type=int, default=6)
     parser.add_argument("--modes", default="irq,host", help="who walks: the kernel's program in the sampling interrupt, the host build")
     parser.add_argument("--programs", default=PROGRAMS)
     arguments = parser.parse_args()
