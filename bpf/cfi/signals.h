@@ -77,8 +77,8 @@ brink_always_inline int cfi_handlers_leave(const struct task_struct *task)
 }
 
 /*
- * The system call at hand is rt_sigreturn, by its number: by the 64-bit gate? By the other one (int $0x80) it is another
- * call, which takes nothing off. What cannot be read is no answer.
+ * The system call at hand is rt_sigreturn, by its number: by the 64-bit gate? 0: by the other one (int $0x80), where it is
+ * another call, which takes nothing off. -1: that cannot be read.
  */
 brink_always_inline int cfi_by_syscall(struct task_struct *task)
 {
@@ -86,17 +86,20 @@ brink_always_inline int cfi_by_syscall(struct task_struct *task)
 	__u16 code = 0;
 
 	if (bpf_probe_read_kernel(&ip, sizeof(ip), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_IP))
-		return 0;
-	return !bpf_probe_read_user(&code, sizeof(code), (const void *)(ip - 2)) && code == 0x050f;
+		return -1;
+	if (bpf_probe_read_user(&code, sizeof(code), (const void *)(ip - 2)))
+		return -1;
+	return code == 0x050f;
 }
 
 /* At its entry. There is no window: what is wrong is that it happens. */
 static __attribute__((noinline)) int cfi_check_sigreturn(__u32 nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	int gate = cfi_by_syscall(task);
 	struct cfi_slot *slot;
 
-	if (!cfi_by_syscall(task) || !cfi_handlers_leave(task))
+	if (!gate || !cfi_handlers_leave(task) || gate < 0)
 		return 0;
 	slot = cfi_slot_claim();
 	if (!slot)

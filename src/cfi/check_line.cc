@@ -28,6 +28,8 @@ void Checker::Direct() {
 void Checker::Torn(std::string reason) {
   Violated(Policy::kStraightLine, Severity::kLow, std::move(reason));
   stack_.clear();
+  led_ = true;  // perhaps
+  led_at_ = 0;
 }
 
 // P6

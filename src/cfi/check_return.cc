@@ -51,7 +51,7 @@ void Checker::Return() {
     const bool leaves = to_.place.memory == MemoryKind::kVdso && !inside && !x86;
     if (leaves) Unknown(Policy::kReturnMatch, Reason::kNoFile), Unwind(Exception::kSignal);
     else if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
-    else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
+    else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
     else if (to_.place.memory == MemoryKind::kJit && stack_.back().site != entry_->to) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
     else Match(false);
     return;

@@ -58,9 +58,9 @@ std::string Actor::Snapshot(const Alarm& alarm) {
   if (options_.snapshots.empty()) return "no --snapshots DIR";
   if (snapshots_made_ >= options_.most_snapshots) return "limit of the run";
   if (!Spend(&snapshots_, alarm.time_ns)) return "limit of the minute";
-  ++snapshots_made_;
   const std::string path = absl::StrFormat("%s/cfi-%d-%d.json", options_.snapshots, alarm.pid, alarm.time_ns);
   Status written = ReplaceFile(path, SnapshotJson(alarm, onlooker_.At(alarm.pid, alarm.start_ns, alarm.context.regs[19]), options_.text));
+  snapshots_made_ += written.ok();
   return written.ok() ? path : std::string(written.message());
 }
 

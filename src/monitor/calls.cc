@@ -42,9 +42,11 @@ constexpr const char* kWriting =
     "gettimeofday sigaltstack rt_sigaction rt_sigprocmask prctl arch_prctl ioctl fcntl sysinfo uname times getrusage";
 
 // What such an entry says is confirmed at the call's end, or it is not.
-void ConfirmAtExit(brink_cfi_config* config) {
+// Of sensitive calls also where entries are judged by recorded branches: a switch may have emptied these.
+void ConfirmAtExit(Entries entries, brink_cfi_config* config) {
+  const uint8_t which = entries == Entries::kWalked ? BRINK_CFI_AT_ENTER : BRINK_CFI_FIRST;
   for (uint32_t number = 0; number < BRINK_CFI_CALLS; ++number) {
-    if ((config->call[number] & BRINK_CFI_AT_ENTER) && WritesMemory(number)) config->call[number] |= BRINK_CFI_WRITES | BRINK_CFI_AT_EXIT;
+    if ((config->call[number] & which) && WritesMemory(number)) config->call[number] |= BRINK_CFI_WRITES | BRINK_CFI_AT_EXIT;
   }
 }
 
@@ -104,7 +106,7 @@ Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, Entries
       else return InvalidArgument("--calls: '" + EscapeForTerminal(word) + "': say NAME, NAME:exit, NAME:both or -NAME");
     }
   }
-  if (entries == Entries::kWalked) ConfirmAtExit(config);
+  ConfirmAtExit(entries, config);
   return OkStatus();
 }
 

@@ -18,7 +18,7 @@ StatusOr<CallSet> ParseCallSet(std::string_view text);
 enum class Entries { kWalked, kRecorded };
 
 // `changes`: NAME adds a call (at its entry), NAME:exit at its exit, NAME:both at both, -NAME takes it away. Fills
-// config->call. Where entries are walked, calls that write memory are checked at their ends too. INVALID_ARGUMENT names
+// config->call. Calls that write memory are checked at their ends too: all where entries are walked, else the sensitive ones. INVALID_ARGUMENT names
 // what is no system call.
 Status ChooseCalls(CallSet set, const std::vector<std::string>& changes, Entries entries, brink_cfi_config* config);
 

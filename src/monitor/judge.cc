@@ -197,14 +197,16 @@ const Judge::Process& Judge::Know(const brink_sample& head, const brink_cfi& con
   const bool main = head.tid == head.tgid;
   const Process& known = processes_[pid];
   const bool renamed = side_band_lost_ > 0 && main && known.main != context.comm;
-  if (known.known && known.start_ns == start_ns && known.generation == generation && known.uid == context.uid && !renamed) return known;
-  const ProcessFacts facts = FactsOf(pid, start_ns);
+  const bool same = known.known && known.start_ns == start_ns && known.generation == generation && !renamed;
+  if (same && known.uid == context.uid) return known;
+  // Threads may have users of their own: then only the policy is asked anew.
+  const ProcessFacts facts = same ? known.facts : FactsOf(pid, start_ns);
   const ContainerFacts container = ContainerOf(head);
   const PolicyView view = policy->For({.exe = facts.exe, .comm = std::string(map_.spaces().CommOf(pid, pid)), .container = container.name, .pod = container.pod_name, .uid = context.uid});
   Process& process = processes_[pid];
-  if (view.jit) process.jit = view.jit;
-  else if (options_.jit_allowed || MakesCode(pid, process.jit.value_or(false) && process.start_ns == start_ns)) process.jit = true;
-  else process.jit = IsProgramKnown(head, context, facts.exe) ? std::optional(false) : std::nullopt;
+  if (!same && (options_.jit_allowed || MakesCode(pid, process.makes_code.value_or(false) && process.start_ns == start_ns))) process.makes_code = true;
+  else if (!same) process.makes_code = IsProgramKnown(head, context, facts.exe) ? std::optional(false) : std::nullopt;
+  process.jit = view.jit ? view.jit : process.makes_code;
   if (main) process.main = context.comm;
   process.judged = view.check.value_or(CallSet::kAll);
   process.start_ns = start_ns;

@@ -70,7 +70,7 @@ class Judge : public Consumer {
   struct Process {
     uint64_t start_ns = 0;
     bool known = false;                // by the policy in force
-    std::optional<bool> jit = false;   // nothing: which program it is, is not known
+    std::optional<bool> jit = false, makes_code = false;  // with the policy's word, and without; nothing: which program it is, is not known
     std::string main;                  // name of its main thread at a check; another one may be another program
     CallSet judged = CallSet::kAll;   // which of its windows are
     uint32_t uid = ~0u;               // that the policy was asked with

@@ -1,5 +1,6 @@
 #include "monitor/run.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -119,7 +120,7 @@ class Monitor {
     RunSignals signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
     RETURN_IF_ERROR(signals.status());
     RETURN_IF_ERROR(policy_.Load(request_.policies));
-    if (!request_.snapshots.empty() && access((request_.snapshots + "/.").c_str(), W_OK) != 0) return ErrnoError(errno, "--snapshots " + request_.snapshots);
+    if (!request_.snapshots.empty() && faccessat(AT_FDCWD, (request_.snapshots + "/.").c_str(), W_OK, AT_EACCESS) != 0) return ErrnoError(errno, "--snapshots " + request_.snapshots);
     RETURN_IF_ERROR(outlet_.Open());
     RETURN_IF_ERROR(Prepare());
     ASSIGN_OR_RETURN(auto made, CheckSource::Create(request_.check));

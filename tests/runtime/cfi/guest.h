@@ -22,7 +22,7 @@ namespace brink {
 using testing_support::RunBrink;
 using Json = nlohmann::json;
 
-constexpr auto kPatience = std::chrono::seconds(800);  // below the targets' TIMEOUT; a guest has a fraction of a CPU
+constexpr auto kPatience = std::chrono::seconds(800);  // three times below the targets' TIMEOUT; a guest has a fraction of a CPU
 
 struct Watched {
   std::map<std::string, int> status;                          // by attack

@@ -207,6 +207,7 @@ TEST(Mutations, AreSeenAndWhatIsWholeIsNot) {
     auto has = [&, &name = name](const char* text) { return name.find(text) != std::string::npos; };
     if (has("a record of")) {
       EXPECT_EQ(tally.alarms, 0u) << name << ": honest";
+      EXPECT_GE(share, tally.made < 40 ? 0 : 80) << name;
     }
     if (tally.made < 40) continue;
     if (has("resolver")) continue;  // X6: it may go to any entry

@@ -272,6 +272,17 @@ TEST(Policies, X7CodeOfAJitMayJumpToAFunctionThatReturnsToIt) {
   EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].excepted, 1u);
 }
 
+// Code of which nothing is known calls and is returned to: its calls are answered like others, or what is open would shift.
+TEST(Policies, P2CallsOfCodeThatIsNotKnownAreAnswered) {
+  constexpr uint64_t kUntold = 0x7f0000001000;
+  const Window ahead{.contiguous = false, .future = true, .point = CheckPoint{}};
+  const BranchEntry into = Edge(cfi_outer_icall, kUntold, Kind::kIndCall), back{kUntold + 64, At(cfi_outer_isite), MakeInfo(Kind::kRet)};
+  const BranchEntry calls{kUntold + 8, At(cfi_inner), MakeInfo(Kind::kIndCall)};
+  EXPECT_THAT(Judge({kCall, kReturn, into, calls, Edge(cfi_inner_ret, kUntold + 16, Kind::kRet), back, Edge(cfi_outer_call, cfi_inner, Kind::kCall), kReturn}, ahead).violations, IsEmpty());
+  // A program that may be one that makes code: a place that it has pushed itself.
+  EXPECT_THAT(Judge({kCall, Edge(cfi_inner_ret, kUntold + 16, Kind::kRet)}, ahead).violations, IsEmpty());
+}
+
 TEST(Policies, P8CodeLiesInFiles) {
   EXPECT_THAT(Names(Judge({Edge(cfi_outer_icall, 0x20000123, Kind::kIndCall)})), testing::ElementsAre("P8 medium"));
   EXPECT_THAT(Names(Judge({Edge(cfi_inner_ret, 0x7ffc00001000, Kind::kRet)})), testing::ElementsAre("P8 high"));
