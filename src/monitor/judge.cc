@@ -2,7 +2,6 @@
 
 #include <linux/perf_event.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -12,7 +11,6 @@
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
-#include "kernel/proc_maps.h"
 #include "monitor/heal.h"
 #include "monitor/look.h"
 #include "report/feed.h"
@@ -28,15 +26,6 @@ uint64_t ThreadCpuNs() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
-// Libraries whose whole purpose is to make code.
-bool IsJitFile(std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  for (std::string_view prefix : {"libjvm.so", "libcoreclr.so", "libluajit", "libmozjs", "libjavascriptcoregtk", "libmonosgen", "opcache.so", "libLLVM", "libwasmtime", "libnode.so"}) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
-}
-
 // At the entry of a call that writes memory: the walk has read what may be written over. The window of the call's end,
 // which is chosen with it, says the same again if it is so.
 void LeaveToTheEnd(Result* result) {
@@ -48,6 +37,23 @@ void LeaveToTheEnd(Result* result) {
     }
     result->severity = std::max(result->severity, v.severity);
   }
+}
+
+// What is known at the check point beside the records; the stack's place is the judge's to say.
+CheckPoint PointOf(const brink_cfi& context, const brink_sample& head, const Baseline* baseline) {
+  const bool entering = context.point == BRINK_CFI_ENTER || context.point == BRINK_CFI_LSM;
+  CheckPoint point;
+  point.call_site = entering || context.point == BRINK_CFI_EXIT ? head.ip : 0;
+  point.call = context.syscall;
+  point.sensitive = entering;
+  point.not_code = context.verdict & BRINK_CFI_P8;
+  point.no_signal = context.point == BRINK_CFI_ENTER && context.syscall == SYS_rt_sigreturn;
+  point.baseline = baseline;
+  if (context.code_len <= sizeof context.code) {
+    point.end = head.end_ip;
+    point.code = {context.code, context.code_len};
+  }
+  return point;
 }
 
 std::string SideName(const EventSide& side) {
@@ -167,16 +173,6 @@ void Judge::Observe(std::span<const std::byte> record) {
   }
 }
 
-// A process makes code of its own where a library of it or a map of it says so. `was`: what it has been, if it has gone.
-bool Judge::MakesCode(int32_t pid, bool was) const {
-  struct stat info;
-  const std::string name = std::to_string(pid);
-  if (stat(("/proc/" + name + "/root/tmp/perf-" + name + ".map").c_str(), &info) == 0) return true;
-  auto maps = ReadMaps(pid);
-  if (!maps.ok()) return was;
-  return std::any_of(maps->begin(), maps->end(), [](const Mapping& m) { return m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT")); });
-}
-
 // Whether `exe` is what it executes. Where records of the side-band were lost, an exec may be among them: of a process that has
 // gone only its name tells then.
 bool Judge::IsProgramKnown(const brink_sample& head, const brink_cfi& context, const std::string& exe) const {
@@ -267,21 +263,10 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   }
   Heal(*sample->head);
   map_.Enter(pid, processes_[pid].jit, side_band_lost_ > 0);
-  const bool entering = context->point == BRINK_CFI_ENTER || context->point == BRINK_CFI_LSM;
-  const bool call = entering || context->point == BRINK_CFI_EXIT;
   if (context->sp_kind & BRINK_CFI_TO_MADE) map_.MakesCode(context->args[0], context->args[1]);
   Window window{.records = sample->branches, .contiguous = true, .calls_and_returns = true, .future = sample->head->direction == BRINK_DIR_FUTURE, .point = CheckPoint{}};
+  window.point = PointOf(*context, *sample->head, options_.baseline);
   window.point->stack = PlaceOfStack(*context, tid, sample->head->task_start_ns);
-  window.point->call_site = call ? sample->head->ip : 0;
-  window.point->call = context->syscall;
-  window.point->sensitive = entering;
-  window.point->not_code = context->verdict & BRINK_CFI_P8;
-  window.point->no_signal = context->point == BRINK_CFI_ENTER && context->syscall == SYS_rt_sigreturn;
-  window.point->baseline = options_.baseline;
-  if (context->code_len <= sizeof context->code) {
-    window.point->end = sample->head->end_ip;
-    window.point->code = {context->code, context->code_len};
-  }
   if (context->begun && context->begun < window.records.size()) {
     totals_.forgotten += window.records.size() - context->begun;
     window.records = window.records.first(context->begun);

@@ -94,7 +94,6 @@ class Judge : public Consumer {
   // The process with what the policy says of it at a check point.
   const Process& Know(const brink_sample& head, const brink_cfi& context, const std::shared_ptr<const PolicyFile>& policy);
   bool IsLeftOut(const brink_cfi& context, CallSet judged) const;
-  bool MakesCode(int32_t pid, bool was) const;
   bool IsProgramKnown(const brink_sample& head, const brink_cfi& context, const std::string& exe) const;
   void Heal(const brink_sample& head);
   StackPlace PlaceOfStack(const brink_cfi& context, int32_t tid, uint64_t start_ns);

@@ -1,11 +1,16 @@
 #include "monitor/look.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "base/fd.h"
 #include "base/sync.h"
 #include "base/thread.h"
+#include "kernel/proc_maps.h"
 #include "kernel/proc_task.h"
 
 namespace brink::cfi {
@@ -13,6 +18,15 @@ namespace {
 
 constexpr uint64_t kTickOfStart = 10'000'000;
 constexpr size_t kStackBytes = 4096, kMostMaps = 256u << 10;
+
+// Libraries whose whole purpose is to make code.
+bool IsJitFile(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  for (std::string_view prefix : {"libjvm.so", "libcoreclr.so", "libluajit", "libmozjs", "libjavascriptcoregtk", "libmonosgen", "opcache.so", "libLLVM", "libwasmtime", "libnode.so"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
 
 // Outlives whoever waits for it.
 struct Answer {
@@ -39,6 +53,15 @@ Look LookAt(int32_t pid, uint64_t start_ns, uint64_t stack_pointer) {
 bool IsStillTheSame(int32_t pid, uint64_t start_ns) {
   auto stat = ReadTaskStat(pid);
   return stat.ok() && stat->start_ticks == start_ns / kTickOfStart;
+}
+
+bool MakesCode(int32_t pid, bool was) {
+  struct stat info;
+  const std::string name = std::to_string(pid);
+  if (stat(("/proc/" + name + "/root/tmp/perf-" + name + ".map").c_str(), &info) == 0) return true;
+  auto maps = ReadMaps(pid);
+  if (!maps.ok()) return was;
+  return std::any_of(maps->begin(), maps->end(), [](const Mapping& m) { return m.executable && (IsJitFile(m.path) || m.path.starts_with("/memfd:doublemapper") || m.path.starts_with("/memfd:JIT")); });
 }
 
 Look Onlooker::At(int32_t pid, uint64_t start_ns, uint64_t stack_pointer) {

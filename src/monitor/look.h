@@ -1,4 +1,4 @@
-// What a process has in memory at the moment, for snapshots.
+// What a process is and has in memory at the moment.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,9 @@ namespace brink::cfi {
 
 // Whether `pid` is still the process that began at `start_ns` (since boot; /proc counts in 10 ms).
 bool IsStillTheSame(int32_t pid, uint64_t start_ns);
+
+// Whether a process makes code of its own: a library of it or a map of it says so. `was`: what it has been, if it has gone.
+bool MakesCode(int32_t pid, bool was);
 
 struct Look {
   std::string stack;  // up to 4 KiB from the stack pointer on; "" not to be had

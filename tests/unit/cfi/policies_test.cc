@@ -149,13 +149,14 @@ uint64_t Bias() {
   return bias;
 }
 
-// This program, a JIT's page at 0x10000000, anonymous code at 0x20000000, and nothing else.
+// This program, a JIT's page at 0x10000000, anonymous code at 0x20000000, what nothing is known of at 0x30000000, and nothing else.
 class Map : public CodeMap {
  public:
   Place At(uint64_t address) override {
     static Facts facts = *Facts::Load(*elf::File::Open("/proc/self/exe"));
     if (address >> 12 == 0x10000) return {.memory = MemoryKind::kJit};
     if (address >> 12 == 0x20000) return {.memory = MemoryKind::kAnonymous};
+    if (address >> 12 == 0x30000) return {.memory = MemoryKind::kUnknown};
     if (facts.InText(address - Bias())) return {.memory = MemoryKind::kFile, .facts = &facts, .address = address - Bias(), .module = 1};
     return {.memory = MemoryKind::kNotCode};
   }
@@ -274,7 +275,7 @@ TEST(Policies, X7CodeOfAJitMayJumpToAFunctionThatReturnsToIt) {
 
 // Code of which nothing is known calls and is returned to: its calls are answered like others, or what is open would shift.
 TEST(Policies, P2CallsOfCodeThatIsNotKnownAreAnswered) {
-  constexpr uint64_t kUntold = 0x7f0000001000;
+  constexpr uint64_t kUntold = 0x30000000;
   const Window ahead{.contiguous = false, .future = true, .point = CheckPoint{}};
   const BranchEntry into = Edge(cfi_outer_icall, kUntold, Kind::kIndCall), back{kUntold + 64, At(cfi_outer_isite), MakeInfo(Kind::kRet)};
   const BranchEntry calls{kUntold + 8, At(cfi_inner), MakeInfo(Kind::kIndCall)};
