@@ -49,10 +49,12 @@ void Checker::Return() {
     // On arm64 that is the way out of a signal's handler, wherever the handler is; on x86-64 nothing returns there.
     const bool inside = from_.place.memory == MemoryKind::kVdso, x86 = from_.place.facts && from_.place.facts->machine() == decode::Machine::kX86;
     const bool leaves = to_.place.memory == MemoryKind::kVdso && !inside && !x86;
+    // A call by code that is not decoded has no site to compare: it is answered by the next return, and not left open.
+    const bool other = !stack_.empty() && (stack_.back().site || stack_.back().handler) && stack_.back().site != entry_->to;
     if (leaves) Unknown(Policy::kReturnMatch, Reason::kNoFile), Unwind(Exception::kSignal);
     else if (stack_.empty()) Unknown(Policy::kReturnMatch, Reason::kBelowWindow);
-    else if (to_.place.memory == MemoryKind::kUnknown && stack_.back().site && stack_.back().site != entry_->to) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
-    else if (to_.place.memory == MemoryKind::kJit && stack_.back().site != entry_->to) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
+    else if (other && to_.place.memory == MemoryKind::kUnknown) Unknown(Policy::kReturnMatch, Reason::kNoMap);  // it may be such code too
+    else if (other && to_.place.memory == MemoryKind::kJit) Excepted(Policy::kReturnMatch, Exception::kJit);  // code that pushes an address and jumps to a function (qemu's)
     else Match(false);
     return;
   }

@@ -117,7 +117,7 @@ void Checker::JumpTarget() {
   if (!Askable(Policy::kJumpTarget)) return;
   Facts& facts = *to_.place.facts;
   if (from_.place.facts) {
-    if (const PltSlot* slot = from_.place.facts->FindPlt(from_.place.address)) return PltJump(*slot);
+    if (const PltSlot* slot = from_.place.facts->FindPlt(from_.place.address); slot && !slot->name.empty()) return PltJump(*slot);
   }
   if (from_.function && from_.place.module == to_.place.module && from_.function == to_.function) return Held(Policy::kJumpTarget);
   if (IsUnwinder(from_.name) && facts.IsPad(to_.place.address) != Known::kNo) return stack_.clear(), Excepted(Policy::kJumpTarget, Exception::kUnwinder);

@@ -56,6 +56,7 @@ StatusOr<Facts> Facts::Load(const elf::File& file, const FactLimits& limits) {
   for (const elf::PltEntry& entry : elf::ReadPlt(file)) {
     std::string name = entry.name;
     if (size_t at = name.find("@plt"); at != std::string::npos) name.resize(at);
+    if (name.starts_with("*ABS*")) name.clear();
     facts.plt_.push_back({entry.vaddr, entry.vaddr + entry.size, std::move(name)});
   }
   std::sort(facts.plt_.begin(), facts.plt_.end(), [](const PltSlot& a, const PltSlot& b) { return a.start < b.start; });

@@ -41,7 +41,7 @@ struct Function {
 
 struct PltSlot {
   uint64_t start = 0, end = 0;
-  std::string name;  // of the wanted symbol
+  std::string name;  // of the wanted symbol; empty: a resolver of the file chooses
 };
 
 class Facts {

@@ -100,7 +100,7 @@ EventSide ProcessMap::Describe(uint64_t address) {
     const std::string_view name = place.facts->NameOf(*function);
     if (!name.empty()) side.symbol = absl::StrFormat("%s+%#x", std::string(name), place.address - function->start);
   } else if (const PltSlot* slot = place.facts->FindPlt(place.address)) {
-    side.symbol = slot->name + "@plt";
+    side.symbol = (slot->name.empty() ? "ifunc" : slot->name) + "@plt";
   }
   auto code = place.facts->Code(place.address, 8);
   side.bytes.assign(reinterpret_cast<const char*>(code.data()), code.size());

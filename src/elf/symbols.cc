@@ -2,6 +2,8 @@
 
 #include <elf.h>
 
+#include <absl/strings/str_format.h>
+
 #include "elf/cursor.h"
 
 namespace brink::elf {
@@ -9,7 +11,8 @@ namespace {
 
 struct Relocation {
   uint64_t slot = 0;
-  uint32_t symbol = 0;
+  uint32_t symbol = 0;  // 0: of type IRELATIVE
+  uint64_t resolver = 0;
 };
 
 void ReadRelocations(const File& file, std::vector<Relocation>* out) {
@@ -19,9 +22,9 @@ void ReadRelocations(const File& file, std::vector<Relocation>* out) {
     if (!bytes.ok()) continue;
     Cursor in(*bytes, file.little_endian());
     while (in.left() >= sizeof(Elf64_Rela)) {
-      uint64_t slot = in.U64(), info = in.U64();
-      in.U64();
-      if (uint32_t symbol = static_cast<uint32_t>(info >> 32)) out->push_back({slot, symbol});
+      const uint64_t slot = in.U64(), info = in.U64(), addend = in.U64();
+      const uint32_t symbol = static_cast<uint32_t>(info >> 32), type = static_cast<uint32_t>(info);
+      if (symbol || type == (file.machine() == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE)) out->push_back({slot, symbol, addend});
     }
   }
   std::sort(out->begin(), out->end(), [](const Relocation& a, const Relocation& b) { return a.slot < b.slot; });
@@ -112,6 +115,11 @@ std::vector<PltEntry> ReadPlt(const File& file) {
       auto found = std::lower_bound(relocations.begin(), relocations.end(), *slot,
                                     [](const Relocation& r, uint64_t value) { return r.slot < value; });
       if (found == relocations.end() || found->slot != *slot || found->symbol >= symbols->symbols.size()) continue;
+      // A slot that a function of the file fills: as binutils and perf name it.
+      if (found->symbol == 0) {
+        plt.push_back({section.addr + at, step, absl::StrFormat("*ABS*+%#x@plt", found->resolver)});
+        continue;
+      }
       std::string_view name = symbols->NameOf(symbols->symbols[found->symbol]);
       if (!name.empty()) plt.push_back({section.addr + at, step, std::string(name.substr(0, 4096)) + "@plt"});
     }

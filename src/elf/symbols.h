@@ -41,7 +41,7 @@ StatusOr<SymbolTable> ReadSymbols(const File& file, SymbolSource source);
 struct PltEntry {
   uint64_t vaddr = 0;
   uint64_t size = 0;
-  std::string name;  // "memcpy@plt"
+  std::string name;  // "memcpy@plt"; "*ABS*+0x9d700@plt": what the resolver at that address chooses (IFUNC)
 };
 
 // Stubs of the procedure linkage tables (.plt, .plt.sec, .plt.got; x86-64 and AArch64), found by decoding each stub's

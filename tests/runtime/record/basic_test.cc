@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "support.h"
 #include "support/features.h"
@@ -199,8 +200,9 @@ TEST(Record, EachRotatedFileStandsAlone) {
     samples += ReadFacts(dir.File(name)).samples;
     auto script = testing_support::Run({"perf", "script", "-i", dir.File(name), "-F", "comm,ip,dso"});
     EXPECT_EQ(Complaints(script), "");
-    size_t unknown = script.out.find("[unknown]");
-    EXPECT_EQ(unknown, std::string::npos) << name << ": " << script.out.substr(script.out.rfind('\n', unknown) + 1, 100);
+    // But for modules and BPF programs: those of other tracers on this machine come and go.
+    std::istringstream lines(script.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_TRUE(line.find("[unknown]") == std::string::npos || line.find(" ffffffffc") != std::string::npos) << name << ": " << line;
   }
   EXPECT_EQ(samples, recording.json["samples_written"].get<uint64_t>());
 }

@@ -271,6 +271,10 @@ TEST(Policies, X7CodeOfAJitMayJumpToAFunctionThatReturnsToIt) {
   EXPECT_THAT(result.violations, IsEmpty());
   EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].held, 1u);
   EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].excepted, 1u);
+  // It calls others, and is returned to: nothing of that is open when it returns itself.
+  const BranchEntry calls{0x10000008, At(cfi_inner), MakeInfo(Kind::kIndCall)}, back{0x10000064, At(cfi_outer_isite), MakeInfo(Kind::kRet)};
+  const std::vector<BranchEntry> through = {kCall, Edge(cfi_outer_icall, 0x10000000, Kind::kIndCall), calls, Edge(cfi_inner_ret, 0x10000010, Kind::kRet), back, kReturn};
+  EXPECT_THAT(Judge(through, {.contiguous = false}).violations, IsEmpty());
 }
 
 // Code of which nothing is known calls and is returned to: its calls are answered like others, or what is open would shift.

@@ -126,19 +126,27 @@ TEST(ElfFile, PltStubsAreNamedByTheSlotTheyJumpThrough) {
   std::string plt = std::string("\xff\x35\x00\x00\x00\x00\xff\x25\x00\x00\x00\x00\x0f\x1f\x40\x00", 16);  // PLT0
   plt += std::string("\xf3\x0f\x1e\xfa\xff\x25", 6);
   plt.resize(32);
-  const uint32_t displacement = 0x4018 - (0x1010 + 10);
+  const uint32_t displacement = 0x4018 - (0x1010 + 10), chosen = 0x4020 - (0x1020 + 6);
   std::memcpy(plt.data() + 16 + 6, &displacement, 4);
+  plt += std::string("\xff\x25", 2);
+  plt.resize(48);
+  std::memcpy(plt.data() + 32 + 2, &chosen, 4);
   elf.Add({.name = ".plt", .flags = SHF_ALLOC | SHF_EXECINSTR, .addr = 0x1000, .bytes = plt});
   std::string rela;
   PutValue<uint64_t>(rela, 0x4018);
   PutValue<uint64_t>(rela, ELF64_R_INFO(uint64_t{1}, R_X86_64_JUMP_SLOT));
   PutValue<uint64_t>(rela, 0);
+  PutValue<uint64_t>(rela, 0x4020);
+  PutValue<uint64_t>(rela, ELF64_R_INFO(uint64_t{0}, R_X86_64_IRELATIVE));
+  PutValue<uint64_t>(rela, 0x9d700);
   elf.Add({.name = ".rela.plt", .type = SHT_RELA, .flags = SHF_ALLOC, .bytes = rela});
   AddSymbols(elf, {{"memcpy@GLIBC_2.14", 0, 0}}, /*dynamic=*/true);
   auto plt_entries = ReadPlt(*File::FromBytes(elf.Build()));
-  ASSERT_EQ(plt_entries.size(), 1u);
+  ASSERT_EQ(plt_entries.size(), 2u);
   EXPECT_EQ(plt_entries[0].vaddr, 0x1010u);
   EXPECT_EQ(plt_entries[0].name, "memcpy@plt");
+  EXPECT_EQ(plt_entries[1].vaddr, 0x1020u);
+  EXPECT_EQ(plt_entries[1].name, "*ABS*+0x9d700@plt");
 }
 
 TEST(EhFrame, ReadsExtentsAndCountsDamage) {
