@@ -14,28 +14,30 @@
 namespace brink::snap {
 namespace {
 
-std::string NearestKernelFunctions(const std::string& name) {
+// Why a kernel function cannot be probed.
+std::string WhyNot(const std::string& name) {
+  const std::string absent = "no kernel function '" + EscapeForTerminal(name) + "'";
   auto text = ReadFile("/proc/kallsyms");
   auto symbols = text.ok() ? symbol::ParseKallsyms(*text) : StatusOr<symbol::Kallsyms>(text.status());
-  if (!symbols.ok()) return "";
+  if (!symbols.ok()) return absent;
   std::vector<std::string> names;
   bool there = false;
   for (const symbol::KernelSymbol& symbol : symbols->symbols) {
     names.push_back(symbol.name);
     there = there || symbol.name == name;
   }
-  if (there) return ": it is there, but may not be probed (noinstr, __kprobes or built without a trace entry)";
+  if (there) return "the kernel function '" + EscapeForTerminal(name) + "' is there, but may not be probed (noinstr, __kprobes, built without a trace entry, or not in the kernel's types)";
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text_out;
   for (const std::string& near : NearestNames(name, names)) text_out += (text_out.empty() ? "; nearest: " : ", ") + near;
-  return " (inlined, or not in this kernel)" + text_out;
+  return absent + " (inlined, or not in this kernel)" + text_out;
 }
 
 }  // namespace
 
 Status KernelProbeError(int error, const std::string& kind, const std::string& function) {
-  if (error == ENOENT || error == EINVAL || error == ESRCH) return NotFound(kind + ": no kernel function '" + EscapeForTerminal(function) + "'" + NearestKernelFunctions(function));
+  if (error == ENOENT || error == EINVAL || error == ESRCH) return NotFound(kind + ": " + WhyNot(function));
   if (error == EOPNOTSUPP) return Unimplemented(kind + ": this kernel is built without kprobes; use a raw tracepoint, a tracepoint or a uprobe");
   return ErrnoError(error, kind + " at " + function);
 }
