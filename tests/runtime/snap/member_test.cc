@@ -48,9 +48,11 @@ class Crowd {
     if (pid_ == 0) {
       char byte;
       if (read(go[0], &byte, 1) != 1) _exit(1);
+      const pid_t parent = getpid();
       for (int i = 0; i < children; ++i) {
         if (fork() == 0) {
           prctl(PR_SET_PDEATHSIG, SIGKILL);
+          if (getppid() != parent) _exit(0);  // it had been killed before
           while (true) pause();
         }
       }
