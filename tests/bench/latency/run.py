@@ -7,12 +7,14 @@
 import argparse
 import json
 import os
-import random
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from interval import interval  # noqa: E402
 
 BUCKETS = 5000
 
@@ -45,13 +47,6 @@ def run(program, options, length):
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     counts = histogram(done.stdout)
     return {"p50": percentile(counts, 50), "p90": percentile(counts, 90), "cpu_ms_per_s": cpu * 1000 / options.seconds, "cpu_ms": cpu * 1000}
-
-
-def interval(values, draws=2000):
-    """Median of the runs' figures, and its 95 % bootstrap interval."""
-    chooser = random.Random(1)
-    medians = sorted(sorted(chooser.choices(values, k=len(values)))[len(values) // 2] for _ in range(draws))
-    return sorted(values)[len(values) // 2], medians[int(draws * 0.025)], medians[int(draws * 0.975)]
 
 
 def main():

@@ -14,24 +14,17 @@ usage: beside.py [--brink build/brink] [--blocks N] [--rate HZ] [--json]
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from armed import Armed  # noqa: E402
+from interval import interval  # noqa: E402
 from run import perf_group  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = {"spin": 28_000, "switch": 3_000}  # operations of a window
-
-
-def interval(values, draws=2000):
-    """Median, and its 95 % bootstrap interval."""
-    chooser = random.Random(1)
-    medians = sorted(sorted(chooser.choices(values, k=len(values)))[len(values) // 2] for _ in range(draws))
-    return sorted(values)[len(values) // 2], medians[int(draws * 0.025)], medians[int(draws * 0.975)]
 
 
 class Beside:

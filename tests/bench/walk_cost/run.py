@@ -45,6 +45,14 @@ def inputs(folder):
     return {"@INPUT@": text, "@TEXT@": text, "@SOURCE@": source}
 
 
+def command_of(program, names):
+    """A program's words with the names of its inputs in them."""
+    command = PROGRAMS[program]
+    for key, value in names.items():
+        command = [word.replace(key, value) for word in command]
+    return command
+
+
 def timed(command, times):
     """The command inside a shell that notes the CPU seconds it used: what the recorder needs to start and to end (up to
     a second for perf) is not the target's slowdown, and CPU time does not move with the load of other programs."""
@@ -107,10 +115,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         names = inputs(folder)
         for program in args.programs.split(","):
-            command = [word for word in PROGRAMS[program]]
-            for key, value in names.items():
-                command = [word.replace(key, value) for word in command]
-            command = timed(command, f"{folder}/times")
+            command = timed(command_of(program, names), f"{folder}/times")
             ways = {
                 "bare": command,
                 "perf": ["perf", "record", "-q", "-B", "-N", "-e", "cpu-clock", "-F", args.rate, "-o", f"{folder}/p.data", "--"] + command,

@@ -13,7 +13,6 @@ import ctypes
 import fcntl
 import json
 import os
-import random
 import shlex
 import statistics
 import subprocess
@@ -22,7 +21,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from armed import Armed  # noqa: E402
-from run import PROGRAMS, inputs  # noqa: E402
+from interval import interval  # noqa: E402
+from run import PROGRAMS, command_of, inputs  # noqa: E402
 
 ENABLE, DISABLE = 0x2400, 0x2401  # PERF_EVENT_IOC_*
 PIDFD_GETFD = 438
@@ -93,13 +93,6 @@ class Driver:
         self.process.wait()
 
 
-def interval(values, draws=2000):
-    """Median, and its 95 % bootstrap interval."""
-    chooser = random.Random(1)
-    medians = sorted(statistics.median(chooser.choices(values, k=len(values))) for _ in range(draws))
-    return statistics.median(values), medians[int(draws * 0.025)], medians[int(draws * 0.975)]
-
-
 def measure(driver, argv, events, rounds):
     """Per way the ratios of its two runs of a round to the two bare ones, in percent; and the CPU seconds of a bare run."""
     ratios, bare = {"perf": [], "brink": [], "beyond": []}, []
@@ -162,9 +155,7 @@ def main():
         names = inputs(folder)
         commands = {}
         for program in args.programs.split(","):
-            commands[program] = PROGRAMS[program]
-            for key, value in names.items():
-                commands[program] = [word.replace(key, value) for word in commands[program]]
+            commands[program] = command_of(program, names)
         driver = Driver()
         first = next(iter(commands))
         tell(table, f"{first}, nothing attached", measure(driver, commands[first], {}, args.rounds), args)
