@@ -3,7 +3,6 @@
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <absl/strings/str_format.h>
 
 #include "base/strings.h"
+#include "base/thread.h"
 #include "monitor/heal.h"
 #include "monitor/look.h"
 #include "report/feed.h"
@@ -19,12 +19,6 @@ namespace brink::cfi {
 namespace {
 
 constexpr size_t kMostWaiting = 64u << 20, kMostThreads = 65'536, kMostStacks = 64;
-
-uint64_t ThreadCpuNs() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
 
 // At the entry of a call that writes memory: the walk has read what may be written over. The window of the call's end,
 // which is chosen with it, says the same again if it is so.
