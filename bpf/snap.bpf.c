@@ -189,10 +189,10 @@ int snap_signal_made(struct bpf_raw_tracepoint_args *ctx)
 	if (!number || number > 64 || !(snap_cfg.signals >> (number - 1) & 1) || ctx->args[2] != (__u64)task || ctx->args[4] || !hit.shot)
 		return 0;
 	tid = task->pid;
+	brink_snapshot_settle(hit.shot_seq);
 	hit.shot->reserved = SNAP_MADE(number, bpf_ktime_get_ns());
 	bpf_map_update_elem(&snap_made, &tid, hit.shot, BPF_ANY);
-	/* Another snapshot on this CPU came in between: what was kept may be of both. */
-	if (*(volatile __u32 *)&hit.shot->seq != hit.shot_seq)
+	if (brink_snapshot_gone(hit.shot_seq))
 		bpf_map_delete_elem(&snap_made, &tid);
 	return 0;
 }
@@ -216,10 +216,10 @@ int snap_leaves(void *ctx)
 	made = bpf_map_lookup_elem(&snap_made, &tid);
 	if (made && snap_made_is_fresh(made->reserved))
 		return 0;
+	brink_snapshot_settle(hit.shot_seq);
 	hit.shot->reserved = SNAP_LEFT_BORN(task);
 	bpf_map_update_elem(&snap_left, &tid, hit.shot, BPF_ANY);
-	/* Another snapshot on this CPU came in between: what was kept may be of both. */
-	if (*(volatile __u32 *)&hit.shot->seq != hit.shot_seq)
+	if (brink_snapshot_gone(hit.shot_seq))
 		bpf_map_delete_elem(&snap_left, &tid);
 	return 0;
 }

@@ -34,7 +34,10 @@ static __always_inline int keep(struct brink_snapshot_slot *slot, __u32 seq)
 		return 0;
 	index = __sync_fetch_and_add(&cal_count, 1);
 	run = bpf_map_lookup_elem(&cal_runs, &index);
-	if (run)
+	if (!run)
+		return 0;
+	run->nr = brink_snapshot_settle(seq);
+	if (run->nr >= 0)
 		run->nr = brink_snapshot_copy(slot, seq, run->entries, BRINK_MAX_HW_BRANCHES);
 	return 0;
 }

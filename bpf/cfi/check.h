@@ -194,7 +194,10 @@ brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
 {
 	__u32 seq = 0;
 	struct brink_snapshot_slot *taken = brink_snapshot_take(&seq);
-	long nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
+	long nr = brink_snapshot_settle(seq);
+
+	if (nr >= 0)
+		nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
 
 	cfi_know_beginning(slot);
 	slot->sample.direction = BRINK_DIR_PAST;

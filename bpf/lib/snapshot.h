@@ -4,36 +4,91 @@
  *
  *	struct brink_snapshot_slot *slot = brink_snapshot_take(&seq);	first thing in the program
  *	...is this hit wanted? rate limit, conditions...
- *	nr = brink_snapshot_copy(slot, seq, entries, BRINK_MAX_HW_BRANCHES);
+ *	nr = brink_snapshot_settle(seq);
+ *	nr = brink_snapshot_copy(slot, seq, entries, BRINK_MAX_HW_BRANCHES);	where that was not an error
  *
  * Every taken branch before the helper freezes the hardware pushes a wanted entry out: no call but that for the CPU's
  * number (inlined by current kernels), no comparison, no bounds check. A branch event must be open on the CPU
- * (src/snapshot/held_events.h), or the helper answers with old entries.
+ * (src/snapshot/held_events.h), or the helper answers with old entries. Where the registers were emptied since, the
+ * old entries behind the new ones are found and left out (lib/fresh.h).
  */
 #ifndef BRINK_BPF_LIB_SNAPSHOT_H_
 #define BRINK_BPF_LIB_SNAPSHOT_H_
 
 #include <linux/bpf.h>
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #include "brink/abi/snapshot.h"
+#include "lib/fresh.h"
 
-__weak struct brink_snapshot_slot brink_snapshots[BRINK_SNAPSHOT_CPUS] = {};
+__weak struct brink_snapshot_cpu brink_snapshots[BRINK_SNAPSHOT_CPUS] = {};
+
+struct task_struct___stint {
+	int pid;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+} __attribute__((preserve_access_index));
+
+static inline __attribute__((always_inline)) struct brink_snapshot_cpu *brink_snapshots_here(void)
+{
+	return &brink_snapshots[bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)];
+}
 
 static inline __attribute__((always_inline)) struct brink_snapshot_slot *brink_snapshot_take(__u32 *seq)
 {
-	struct brink_snapshot_slot *slot = &brink_snapshots[bpf_get_smp_processor_id() & (BRINK_SNAPSHOT_CPUS - 1)];
-
+	struct brink_snapshot_cpu *cpu = brink_snapshots_here();
 	/* Plain and before the snapshot: whoever interrupts us finishes before we go on. */
-	*seq = ++slot->seq;
+	__u32 turn = ++cpu->seq;
+	struct brink_snapshot_slot *slot = &cpu->half[turn & 1];
+	const struct task_struct___stint *task;
+
 	slot->bytes = bpf_get_branch_snapshot(slot->entries, sizeof(slot->entries), 0);
+	task = (const void *)bpf_get_current_task_btf();
+	slot->seq = turn;
+	cpu->stint[turn & 1] = (__u64)task->pid << 32 | (__u32)(task->nvcsw + task->nivcsw);
+	*seq = turn;
 	return slot;
 }
 
+/* Another snapshot on this CPU has come since: what is found in the slot may be of both. */
+static inline __attribute__((always_inline)) int brink_snapshot_gone(__u32 seq)
+{
+	return *(volatile __u32 *)&brink_snapshots_here()->seq != seq;
+}
+
 /*
- * Copies at most `max` entries to `to`, up to the first empty one. The number copied; a negative errno of the helper;
- * -EAGAIN when another snapshot on this CPU has overwritten the slot meanwhile.
+ * The number of entries that the snapshot is worth, without empty and stale ones behind it; a negative errno of the helper;
+ * -EAGAIN when another snapshot on this CPU has come in between. slot->bytes says the same afterwards. A function
+ * of its own: it is not on the way to the helper, and programs have several hooks.
+ */
+static __attribute__((noinline, unused)) long brink_snapshot_settle(__u32 seq)
+{
+	struct brink_snapshot_cpu *cpu = brink_snapshots_here();
+	struct brink_snapshot_slot *slot = &cpu->half[seq & 1];
+	__s64 bytes = *(volatile __s64 *)&slot->bytes;
+	__u32 nr, i;
+
+	if (bytes < 0)
+		return bytes;
+	nr = (__u64)bytes / sizeof(struct brink_branch);
+	if (nr > BRINK_MAX_HW_BRANCHES)
+		nr = BRINK_MAX_HW_BRANCHES;
+	/* The same thread, not switched out since the snapshot before: nobody has emptied the registers. */
+	if (nr && cpu->stint[0] != cpu->stint[1])
+		nr = brink_fresh_entries(slot->entries, cpu->half[~seq & 1].entries, nr);
+	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr || (!slot->entries[i].from && !slot->entries[i].to))
+			break;
+	}
+	slot->bytes = i * sizeof(struct brink_branch);
+	return brink_snapshot_gone(seq) ? -11 /* EAGAIN */ : i;
+}
+
+/*
+ * Copies at most `max` entries of a snapshot that is settled, here or where it has been kept, to `to`. The number copied; a
+ * negative errno of the helper; -EAGAIN when another snapshot has overwritten the slot meanwhile.
  */
 static inline __attribute__((always_inline)) long brink_snapshot_copy(struct brink_snapshot_slot *slot, __u32 seq,
 								      struct brink_branch *to, __u32 max)
@@ -44,12 +99,10 @@ static inline __attribute__((always_inline)) long brink_snapshot_copy(struct bri
 	if (bytes < 0)
 		return bytes;
 	nr = (__u64)bytes / sizeof(struct brink_branch);
-	if (nr > BRINK_MAX_HW_BRANCHES)
-		nr = BRINK_MAX_HW_BRANCHES;
 	if (nr > max)
 		nr = max;
 	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
-		if (i >= nr || (!slot->entries[i].from && !slot->entries[i].to))
+		if (i >= nr)
 			break;
 		to[i].from = slot->entries[i].from;
 		to[i].to = slot->entries[i].to;

@@ -22,6 +22,7 @@ struct snap_hit {
 	const struct brink_snap_entry *entry;	/* the function's entry, or NULL */
 	struct brink_snapshot_slot *shot;
 	__u32 shot_seq;
+	__u32 shot_kept;	/* it was settled where it was taken, and kept since */
 	__u32 snap_flags;	/* BRINK_SNAP_HAS_* */
 	__u64 ip;
 	__s64 ret;

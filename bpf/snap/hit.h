@@ -161,7 +161,9 @@ brink_always_inline void snap_take_branches(struct snap_slot *slot, const struct
 
 	if (!(snap_cfg.flags & BRINK_SNAP_CFG_SNAPSHOT) || !hit->shot)
 		return;
-	nr = brink_snapshot_copy(hit->shot, hit->shot_seq, slot->entries, BRINK_MAX_HW_BRANCHES);
+	nr = hit->shot_kept ? 0 : brink_snapshot_settle(hit->shot_seq);
+	if (nr >= 0)
+		nr = brink_snapshot_copy(hit->shot, hit->shot_seq, slot->entries, BRINK_MAX_HW_BRANCHES);
 	if (nr < 0)
 		slot->snap.snapshot_error = nr;
 	else

@@ -43,6 +43,7 @@ brink_always_inline void snap_use_made(struct snap_hit *hit, __u32 tid, __u32 nu
 		return;
 	hit->shot = made;
 	hit->shot_seq = made->seq;
+	hit->shot_kept = 1;
 }
 
 #endif /* BRINK_BPF_SNAP_SIGNALS_H_ */
