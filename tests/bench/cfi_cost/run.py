@@ -3,11 +3,12 @@
 
 Rows: attached (the hooks, nothing selected), sensitive and all (both for every process of the machine, -a), and a bpftrace
 script that counts system calls by program, for comparison. Loads: find, tar, git, redis (redis-benchmark) and nginx (wrk) where they are installed.
-Figures are time by the clock and CPU time of the load relative to the same load without anything right before and behind it,
-and the CPU time of the monitor beside it. On a machine that is not idle only the CPU time says something.
+Figures are time by the clock and CPU time of the load relative to the same load without anything right before and behind it
+(medians of a few pieces of about a second each), their median over the rounds with its 95 % interval (bootstrap), and the CPU
+time of the monitor beside it. On a machine that is not idle only the CPU time says something.
 
-usage: run.py [--brink build/brink] [--rounds N] [--loads find,tar,git,redis,nginx] [--rows ...] [--small] [--check] [--json]
---small: loads of a second, to see that all of it works; the figures then say little.
+usage: run.py [--brink build/brink] [--rounds N] [--pieces N] [--loads find,tar,git,redis,nginx] [--rows ...] [--small] [--check] [--json]
+--small: shorter loads, to see that all of it works; the figures then say little.
 --check: exit status 1 where the median of a row is above its bar (sensitive 3 %, all 10 %, policies 3 us).
 """
 import argparse
@@ -24,6 +25,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from armed import Armed  # noqa: E402
+from interval import interval  # noqa: E402
 
 BARS = {"sensitive": 3.0, "all": 10.0}
 NAMES = {"attached": "attached, nothing selected", "sensitive": "sensitive", "all": "all", "bpftrace": "a bpftrace script"}
@@ -51,7 +53,7 @@ def free_port():
 
 class Redis:
     def __init__(self, work, small):
-        self.port, self.requests = free_port(), "4000" if small else "60000"
+        self.port, self.requests = free_port(), "4000" if small else "40000"
         binary = shutil.which("redis-server") or shutil.which("redis-check-rdb")  # one file, which goes by its name
         self.process = subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", work], executable=binary, stdout=subprocess.DEVNULL)
 
@@ -67,7 +69,7 @@ class Nginx:
     """One process that serves a small file; wrk says how many requests it answered."""
 
     def __init__(self, work, small):
-        self.port, self.seconds, folder = free_port(), "1s" if small else "3s", pathlib.Path(work) / "nginx"
+        self.port, self.seconds, folder = free_port(), "1s", pathlib.Path(work) / "nginx"
         folder.mkdir()
         (folder / "index.html").write_text("x" * 600)
         (folder / "conf").write_text(f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}\n"
@@ -102,7 +104,7 @@ def shell(text):
 def loads(work, wanted, small):
     out, ends, servers = {}, [], {}
     if "find" in wanted:
-        out["find"] = shell("find /usr/share/doc -type f -size +1k -printf '%s %p\\n'" if small else "find /usr/share /usr/lib -type f -size +1k -printf '%s %p\\n'; find /usr/include /usr/share/doc -name '*.h' -exec cat {} +")
+        out["find"] = shell("find /usr/share/doc -type f -size +1k -printf '%s %p\\n'" if small else "find /usr/share/doc /usr/include /usr/lib/python3* -type f -size +1k -printf '%s %p\\n'; find /usr/include -name '*.h' -exec cat {} +")
     if "tar" in wanted:
         out["tar"] = shell("tar cf - /usr/share/perl | cat | tar tf -" if small else "tar cf - /usr/include /usr/share/doc /usr/share/perl | cat | tar tf -")
     if "git" in wanted and shutil.which("git"):
@@ -149,11 +151,17 @@ def once(load):
     return (piece, cpu * piece, seconds) if isinstance(piece, float) else (seconds, cpu, seconds)
 
 
-def rounds_of(run, rows, count):
+def pieces_of(run, count):
+    """As once(), of some pieces: the medians of time and CPU time, and the clock's in all."""
+    pieces = [once(run) for _ in range(count)]
+    return statistics.median(p[0] for p in pieces), statistics.median(p[1] for p in pieces), sum(p[2] for p in pieces)
+
+
+def rounds_of(run, rows, count, pieces):
     """{row: [(time, CPU time, the watcher's CPU time beside it)]}, relative to the mean of the bare runs before and behind it, and {row: its last report}."""
     times, reports = {name: [] for name in rows}, {}
     once(run)  # caches
-    bare = once(run)
+    bare = pieces_of(run, pieces)
     for _ in range(count):
         for name, start in rows.items():
             with start() as watcher:
@@ -162,20 +170,19 @@ def rounds_of(run, rows, count):
                 elif name != "attached":
                     once(run)  # what it meets is known: cold misses apart
                 begin = cpu_of(watcher.process.pid)
-                seconds, cpu, passed = once(run)
+                seconds, cpu, passed = pieces_of(run, pieces)
                 own = (cpu_of(watcher.process.pid) - begin) / passed
             if watcher.report:
                 reports[name] = watcher.counts()
-            behind = once(run)
+            behind = pieces_of(run, pieces)
             times[name].append((2 * seconds / (bare[0] + behind[0]), 2 * cpu / (bare[1] + behind[1]), own))
             bare = behind
     return times, reports
 
 
 def row_of(times, report):
-    ratios = sorted(t[0] for t in times)
-    row = {"slower_percent": 100 * (statistics.median(ratios) - 1), "least": 100 * (ratios[0] - 1), "most": 100 * (ratios[-1] - 1), "load_cpu_percent": 100 * (statistics.median(t[1] for t in times) - 1),
-           "own_cpu_percent": 100 * statistics.median(t[2] for t in times)}
+    (slower, low, high), (cpu, cpu_low, cpu_high) = (interval([100 * (t[kind] - 1) for t in times]) for kind in (0, 1))
+    row = {"slower_percent": slower, "low": low, "high": high, "load_cpu_percent": cpu, "cpu_low": cpu_low, "cpu_high": cpu_high, "own_cpu_percent": 100 * statistics.median(t[2] for t in times)}
     if report:
         walks = max(1, report["checks"] - report["throttled"] - report["nested"])
         cold = sum(n for reason, n in report["misses"].items() if reason != "own writes")
@@ -185,17 +192,18 @@ def row_of(times, report):
 
 
 def table(result, rounds):
-    print(f"| load | row | slower (median of {rounds}; least, most) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | met code or a process not known yet | whole walk on known code, median below | P1, P8, P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| load | row | slower (median of {rounds}; 95 % interval) | more CPU time of the load | own CPU beside it | checks (throttled) | a check, mean | met code or a process not known yet | whole walk on known code, median below | P1, P8, P2 over 32 branches, median below |\n|---|---|---|---|---|---|---|---|---|---|")
     for load, rows in result.items():
         for name, r in rows.items():
             tail = f"{r['checks']} ({r['throttled']}) | {r['mean_check_us']:.1f} us | {r['cold_percent']:.1f} % | {r['whole_walk_median_us']:.1f} us | {r['judge_median_us']:.2f} us" if r.get("checks") else "| | | |"
-            print(f"| {load} | {NAMES[name]} | {r['slower_percent']:+.1f} % ({r['least']:+.1f}, {r['most']:+.1f}) | {r['load_cpu_percent']:+.1f} % | {r['own_cpu_percent']:.1f} % | {tail} |")
+            print(f"| {load} | {NAMES[name]} | {r['slower_percent']:+.1f} % ({r['low']:+.1f}, {r['high']:+.1f}) | {r['load_cpu_percent']:+.1f} % ({r['cpu_low']:+.1f}, {r['cpu_high']:+.1f}) | {r['own_cpu_percent']:.1f} % | {tail} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brink", default="build/brink")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--pieces", type=int, default=3)
     parser.add_argument("--loads", default="find,tar,git,redis,nginx")
     parser.add_argument("--rows", default="")
     parser.add_argument("--small", action="store_true")
@@ -211,7 +219,7 @@ def main():
         chosen, ends = loads(work, args.loads.split(","), args.small)
         rows = watchers(args, work)
         for load, run in chosen.items():
-            times, reports = rounds_of(run, rows, args.rounds)
+            times, reports = rounds_of(run, rows, args.rounds, args.pieces)
             result[load] = {name: row_of(times[name], reports.get(name)) for name in rows}
             print(f"{load}: done", file=sys.stderr, flush=True)
     finally:
