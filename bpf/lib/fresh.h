@@ -10,6 +10,9 @@
 
 #include "brink/abi/snapshot.h"
 
+/* The verifier is to see an index and its bound, not a pointer that runs. */
+#define BRINK_FRESH_OPAQUE(x) asm volatile("" : "+r"(x))
+
 /* Longest way without a taken branch that is believed. */
 #define BRINK_FRESH_STRAIGHT 16384
 
@@ -26,6 +29,7 @@ static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const str
 	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
 		__u32 at = nr - 1 - i;
 
+		BRINK_FRESH_OPAQUE(at);
 		if (i >= nr || at >= BRINK_MAX_HW_BRANCHES)
 			break;
 		if (now[at].from != before[at].from || now[at].to != before[at].to || now[at].info != before[at].info)
@@ -34,11 +38,11 @@ static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const str
 	}
 	if (fresh)
 		return fresh;
-	for (i = 0; i + 1 < BRINK_MAX_HW_BRANCHES; i++) {
-		if (i + 1 >= nr || now[i].from - now[i + 1].to >= BRINK_FRESH_STRAIGHT)
+	for (i = 1; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr || now[i - 1].from - now[i].to >= BRINK_FRESH_STRAIGHT)
 			break;
 	}
-	return i + 1 < nr ? i + 1 : nr;
+	return i < nr ? i : nr;
 }
 
 #endif /* BRINK_BPF_LIB_FRESH_H_ */

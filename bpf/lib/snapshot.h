@@ -60,10 +60,10 @@ static inline __attribute__((always_inline)) int brink_snapshot_gone(__u32 seq)
 
 /*
  * The number of entries that the snapshot is worth, without empty and stale ones behind it; a negative errno of the helper;
- * -EAGAIN when another snapshot on this CPU has come in between. slot->bytes says the same afterwards. A function
- * of its own: it is not on the way to the helper, and programs have several hooks.
+ * -EAGAIN when another snapshot on this CPU has come in between. slot->bytes says the same afterwards. Global: the verifier
+ * looks at it once, and the caller's way goes on from any answer alike.
  */
-static __attribute__((noinline, unused)) long brink_snapshot_settle(__u32 seq)
+__weak __attribute__((noinline)) int brink_snapshot_settle(__u32 seq)
 {
 	struct brink_snapshot_cpu *cpu = brink_snapshots_here();
 	struct brink_snapshot_slot *slot = &cpu->half[seq & 1];
@@ -78,12 +78,15 @@ static __attribute__((noinline, unused)) long brink_snapshot_settle(__u32 seq)
 	/* The same thread, not switched out since the snapshot before: nobody has emptied the registers. */
 	if (nr && cpu->stint[0] != cpu->stint[1])
 		nr = brink_fresh_entries(slot->entries, cpu->half[~seq & 1].entries, nr);
+	/* By way of memory, where the verifier forgets which of the many ways led here. */
+	*(volatile __s64 *)&slot->bytes = nr;
+	nr = *(volatile __s64 *)&slot->bytes;
 	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
 		if (i >= nr || (!slot->entries[i].from && !slot->entries[i].to))
 			break;
 	}
 	slot->bytes = i * sizeof(struct brink_branch);
-	return brink_snapshot_gone(seq) ? -11 /* EAGAIN */ : i;
+	return brink_snapshot_gone(seq) ? -11 /* EAGAIN */ : (int)i;
 }
 
 /*
