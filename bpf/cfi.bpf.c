@@ -15,7 +15,7 @@ brink_always_inline int cfi_makes_code(void)
 	const void *regs = (const void *)bpf_task_pt_regs((struct task_struct *)bpf_get_current_task_btf());
 	__u64 protection = 0;
 
-	bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)regs + 8 * CFI_REG_DX);
+	bpf_probe_read_kernel(&protection, sizeof(protection), (const char *)regs + 8 * CFI_REG_ARG2);
 	return protection & CFI_PROT_EXEC;
 }
 
@@ -57,14 +57,6 @@ int cfi_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
 	cfi_at_call(BRINK_CFI_ENTER, ctx->args[1], 0);
 	return 0;
-}
-
-/* The number of the call; its own frame, as cfi_fill() has one. */
-static __attribute__((noinline)) __u64 cfi_call_of(__u64 regs)
-{
-	__u64 nr = 0;
-
-	return bpf_probe_read_kernel(&nr, sizeof(nr), (const char *)regs + 8 * CFI_REG_ORIG_AX) ? ~0ull : nr;
 }
 
 /* args: pt_regs, result. */
@@ -130,7 +122,7 @@ int cfi_signal(struct bpf_raw_tracepoint_args *ctx)
 			slot->cfi.fault_address = info.address;
 		}
 		/* The word that a return has just taken: what it left below the stack pointer. */
-		if (!bpf_probe_read_user(slot->cfi.stack, sizeof(slot->cfi.stack), (const void *)(slot->cfi.regs[CFI_REG_SP] - 8)))
+		if (CFI_RET_LEFT && !bpf_probe_read_user(slot->cfi.stack, sizeof(slot->cfi.stack), (const void *)(slot->cfi.regs[CFI_REG_SP] - CFI_RET_LEFT)))
 			slot->cfi.stack_words = BRINK_CFI_STACK;
 		cfi_conclude(slot, slot->sample.time_ns, bpf_ktime_get_ns());
 	}
@@ -167,11 +159,10 @@ SEC("raw_tp/sched_switch")
 int cfi_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__s64 call = 0;
 
 	if (!task->mm || !cfi_wants(task))
 		return 0;
-	if (bpf_probe_read_kernel(&call, sizeof(call), (const char *)bpf_task_pt_regs(task) + 120) || call >= 0)
+	if (cfi_in_call((const void *)bpf_task_pt_regs(task)))
 		return 0;
 	cfi_check(BRINK_CFI_SWITCH, ~0u, 0, 0);
 	return 0;

@@ -12,9 +12,6 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define CFI_EPERM 1
-#define CFI_NR_MMAP 9
-#define CFI_NR_MPROTECT 10
-#define CFI_NR_EXECVE 59
 #define CFI_PROT_EXEC 4
 
 struct task_struct___exec {

@@ -18,13 +18,6 @@
 #include "cfi/turn.h"
 #include "lib/snapshot.h"
 
-#define CFI_REG_AX 10
-#define CFI_REG_DX 12
-#define CFI_REG_ORIG_AX 15
-#define CFI_REG_IP 16
-#define CFI_REG_CS 17
-#define CFI_REG_SP 19
-#define CFI_USER32_CS 0x23
 #define CFI_NO_FILE 0xfffffffffffffffeull	/* -ENOENT */
 
 struct task_struct___cfi {
@@ -109,12 +102,7 @@ static __attribute__((noinline)) int cfi_fill(struct cfi_slot *slot, struct task
 	cfi->syscall = nr;
 	cfi->index = 0;
 	cfi->ret = ret;
-	cfi->args[0] = cfi->regs[14];
-	cfi->args[1] = cfi->regs[13];
-	cfi->args[2] = cfi->regs[12];
-	cfi->args[3] = cfi->regs[7];
-	cfi->args[4] = cfi->regs[9];
-	cfi->args[5] = cfi->regs[8];
+	cfi_take_args(cfi);
 	cfi->sp_start = cfi->sp_end = 0;
 	cfi->fault_address = 0;
 	cfi->uid = (__u32)bpf_get_current_uid_gid();
@@ -126,7 +114,7 @@ static __attribute__((noinline)) int cfi_fill(struct cfi_slot *slot, struct task
 	cfi->stack_words = 0;
 	if (!bpf_probe_read_user(cfi->stack, sizeof(cfi->stack), (const void *)cfi->regs[CFI_REG_SP]))
 		cfi->stack_words = BRINK_CFI_STACK;
-	if ((cfi->regs[CFI_REG_CS] & 0xffff) == CFI_USER32_CS) {
+	if (cfi_is_compat(cfi->regs)) {
 		cfi_count_add(BRINK_CFI_CNT_COMPAT, 1);
 		return 0;
 	}
@@ -217,6 +205,7 @@ brink_always_inline void cfi_take_regs(struct brink_walk *w, struct cfi_slot *sl
 	__u32 point = slot->cfi.point;
 
 	walk_take_regs(w, slot->cfi.regs);
+	walk_regs_known(w);
 	if (point != BRINK_CFI_ENTER && point != BRINK_CFI_LSM)
 		return;
 	if (how & BRINK_CFI_FAILS) {
@@ -275,8 +264,6 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	slot->unsure = (how & BRINK_CFI_WRITES) && point == BRINK_CFI_ENTER && !past;
 	walk_prepare(w, now);
 	cfi_take_regs(w, slot, how);
-	for (__u32 i = 1; i < 16; i++)
-		w->reg[i].unk = 0;
 	w->asid = walk_asid(task);
 	if (!w->asid)
 		goto out;

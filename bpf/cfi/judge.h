@@ -7,27 +7,13 @@
 #ifndef BRINK_BPF_CFI_JUDGE_H_
 #define BRINK_BPF_CFI_JUDGE_H_
 
-#include "cfi/call_site.h"
+#include "cfi/machine.h"
 #include "cfi/slot.h"
-
-/* mov $15, %rax; syscall: the way back from a signal's handler */
-#define CFI_RESTORER_0 0x050f0000000fc0c7ull	/* without its first byte, 0x48 */
-
-static __attribute__((noinline)) int cfi_restores(__u64 to)
-{
-	__u64 next = 0;
-
-	return !bpf_probe_read_user(&next, sizeof(next), (const void *)(to + 1)) && next == CFI_RESTORER_0;
-}
 
 /* P1 of a return to `to`: 1 where no call ends there and it is no restorer. What cannot be read is no answer. */
 static __attribute__((noinline)) int cfi_no_call_site(__u64 to)
 {
-	__u8 b[CFI_CALL_BYTES + 7] = {};
-
-	if (bpf_probe_read_user(b, CFI_CALL_BYTES, (const void *)(to - CFI_CALL_BYTES)))
-		return 0;
-	return !cfi_call_ends(b) && !cfi_restores(to);
+	return !cfi_call_before(to) && !cfi_restores(to);
 }
 
 /*
@@ -72,38 +58,6 @@ brink_always_inline void cfi_from_kernel(struct cfi_slot *slot, __u32 at, __u64 
 	}
 }
 
-/* The kind of the branch at `from`, where the hardware does not say it; calls and returns only. */
-static __attribute__((noinline)) int cfi_kind_at(__u64 from)
-{
-	__u8 b[3] = {};
-	__u32 i;
-
-	if (bpf_probe_read_user(b, sizeof(b), (const void *)from))
-		return 0;
-	for (i = 0; i < 2; i++) {
-		if (b[i] == 0xc3 || b[i] == 0xc2)
-			return WALK_RET;
-		if (b[i] == 0xe8)
-			return WALK_CALL;
-		if (b[i] == 0xff)
-			return (b[i + 1] >> 3 & 7) == 2 ? WALK_IND_CALL : 0;
-		/* rep, bnd, notrack, operand size, REX */
-		if (b[i] != 0xf3 && b[i] != 0xf2 && b[i] != 0x3e && b[i] != 0x66 && (b[i] & 0xf0) != 0x40)
-			break;
-	}
-	return 0;
-}
-
-/* A retpoline's own call, which it does not return to: behind it lies the loop (pause or lfence) for a wrong guess. */
-static __attribute__((noinline)) int cfi_captures(__u64 call)
-{
-	__u8 b[3] = {};
-
-	if (bpf_probe_read_user(b, sizeof(b), (const void *)(call + 5)))
-		return 0;
-	return (b[0] == 0xf3 && b[1] == 0x90) || (b[0] == 0x0f && b[1] == 0xae && b[2] == 0xe8);
-}
-
 static long cfi_judge_one(__u32 i, void *data)
 {
 	struct cfi_slot *slot = *(struct cfi_slot **)data;
@@ -121,6 +75,7 @@ static long cfi_judge_one(__u32 i, void *data)
 		cfi_from_kernel(slot, at, to);
 		return 0;
 	}
+	/* Hardware need not say it; calls and returns only. */
 	if (!type && slot->sample.direction == BRINK_DIR_PAST)
 		type = cfi_kind_at(from);
 	slot->name = (slot->name ^ from) * 0x9e3779b97f4a7c15ull;
@@ -134,14 +89,14 @@ static long cfi_judge_one(__u32 i, void *data)
 		 * A handler's: what was open before the kernel called it is open still. Where the kernel has not led the
 		 * thread anywhere since the call that is open, there is no handler.
 		 */
-		if (to - call - 2 > CFI_CALL_BYTES - 2 && slot->marked && slot->top + 1 >= slot->mark && cfi_restores(to))
+		if (!cfi_follows(to, call) && slot->marked && slot->top + 1 >= slot->mark && cfi_restores(to))
 			slot->top++;
-		else if (to - call - 2 > CFI_CALL_BYTES - 2 && !cfi_captures(call))
+		else if (!cfi_follows(to, call) && !cfi_captures(call))
 			bad = BRINK_CFI_P2;
-		else if (to - call - 2 > CFI_CALL_BYTES - 2 && slot->top) {
+		else if (!cfi_follows(to, call) && slot->top) {
 			/* What the thunk stands for: a return, which takes its call along; a jump or call does not. */
 			call = slot->call[(slot->top - 1) & (BRINK_CFI_DEPTH - 1)];
-			if (to - call - 2 <= CFI_CALL_BYTES - 2)
+			if (cfi_follows(to, call))
 				slot->top--;
 		}
 		if (slot->top < slot->mark)

@@ -76,27 +76,11 @@ brink_always_inline int cfi_handlers_leave(const struct task_struct *task)
 	return 0;
 }
 
-/*
- * The system call at hand is rt_sigreturn, by its number: by the 64-bit gate? 0: by the other one (int $0x80), where it is
- * another call, which takes nothing off. -1: that cannot be read.
- */
-brink_always_inline int cfi_by_syscall(struct task_struct *task)
-{
-	__u64 ip = 0;
-	__u16 code = 0;
-
-	if (bpf_probe_read_kernel(&ip, sizeof(ip), (const char *)bpf_task_pt_regs(task) + 8 * CFI_REG_IP))
-		return -1;
-	if (bpf_probe_read_user(&code, sizeof(code), (const void *)(ip - 2)))
-		return -1;
-	return code == 0x050f;
-}
-
 /* At its entry. There is no window: what is wrong is that it happens. */
 static __attribute__((noinline)) int cfi_check_sigreturn(__u32 nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	int gate = cfi_by_syscall(task);
+	int gate = cfi_by_syscall(task);	/* by another the number is another call's, which takes nothing off */
 	struct cfi_slot *slot;
 
 	if (!gate || !cfi_handlers_leave(task) || gate < 0)

@@ -1,10 +1,25 @@
 // P10 to P13: what a live check knows beside the records.
+#include <algorithm>
+#include <cstring>
+
 #include <absl/strings/str_format.h>
 
 #include "cfi/baseline.h"
 #include "cfi/checker.h"
 
 namespace brink::cfi {
+namespace {
+
+// Whether what stands at `at` of the code in memory is a breakpoint's: int3; brk with any number.
+bool IsBreakpoint(std::span<const uint8_t> code, size_t at, decode::Machine machine) {
+  if (machine == decode::Machine::kX86) return code[at] == 0xcc;
+  uint32_t word;
+  if (at / 4 * 4 + sizeof word > code.size()) return false;
+  std::memcpy(&word, code.data() + at / 4 * 4, sizeof word);
+  return (word & 0xffe0001f) == 0xd4200000;
+}
+
+}  // namespace
 
 // P12: new edges of files that were learned.
 void Checker::Learned(const CheckPoint& point) {
@@ -46,7 +61,7 @@ void Checker::Unchanged(const CheckPoint& point) {
   const Side end = SideOf(point.end);
   const auto file = end.place.facts ? end.place.facts->Code(end.place.address, point.code.size()) : std::span<const uint8_t>();
   size_t differ = 0;
-  for (size_t i = 0; i < file.size(); ++i) differ += file[i] != point.code[i] && point.code[i] != 0xcc;
+  for (size_t i = 0; i < file.size(); ++i) differ += file[i] != point.code[i] && !IsBreakpoint(point.code, i, end.place.facts->machine());
   if (!differ) return;
   made_ = {{.from = point.end, .to = point.end, .info = 0}};
   entry_ = &made_;
@@ -56,9 +71,11 @@ void Checker::Unchanged(const CheckPoint& point) {
 
 // P11
 void Checker::CallSite(const CheckPoint& point) {
-  const Side site = SideOf(point.call_site - 2);
-  const auto code = site.place.facts ? site.place.facts->Code(site.place.address, 2) : std::span<const uint8_t>();
-  made_ = {{.from = point.call_site - 2, .to = point.call_site, .info = 0}};
+  const Facts* facts = SideOf(point.call_site - 1).place.facts;
+  const auto call = SystemCallCode(facts ? facts->machine() : decode::kHostMachine);
+  const Side site = SideOf(point.call_site - call.size());
+  const auto code = site.place.facts ? site.place.facts->Code(site.place.address, call.size()) : std::span<const uint8_t>();
+  made_ = {{.from = point.call_site - call.size(), .to = point.call_site, .info = 0}};
   entry_ = &made_;
   kind_ = Kind::kSyscall;
   switch (site.place.memory) {
@@ -70,8 +87,8 @@ void Checker::CallSite(const CheckPoint& point) {
     case MemoryKind::kNotCode: return Unknown(Policy::kCallSite, Reason::kNoMap);  // mapped and unmapped between
     case MemoryKind::kFile: break;
   }
-  if (code.size() < 2) return Unknown(Policy::kCallSite, Reason::kNoFile);
-  if (code[0] != 0x0f || code[1] != 0x05) return Unknown(Policy::kCallSite, Reason::kNotDecoded);  // int 0x80, sysenter
+  if (code.size() < call.size()) return Unknown(Policy::kCallSite, Reason::kNoFile);
+  if (!std::ranges::equal(code, call)) return Unknown(Policy::kCallSite, Reason::kNotDecoded);  // int 0x80, sysenter
   if (site.place.facts->IsBoundary(site.place.address) == Known::kNo) {
     return Violated(Policy::kCallSite, Severity::kHigh, "the system call instruction lies in the middle of another instruction of " + Named(site));
   }

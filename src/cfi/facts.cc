@@ -18,6 +18,7 @@ constexpr size_t kLongestCall = 9, kShortestCall = 2;
 constexpr uint16_t kMachineA64 = 183;  // EM_AARCH64
 // mov $15,%rax; syscall
 constexpr uint8_t kRestorerX86[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+constexpr uint8_t kSyscallX86[] = {0x0f, 0x05}, kSvcA64[] = {0x01, 0x00, 0x00, 0xd4};
 constexpr size_t kMaxTaken = 4'000'000;
 
 bool Contains(const std::vector<uint64_t>& sorted, uint64_t value) { return std::binary_search(sorted.begin(), sorted.end(), value); }
@@ -28,6 +29,10 @@ void SortUnique(std::vector<uint64_t>& values) {
 }
 
 }  // namespace
+
+std::span<const uint8_t> SystemCallCode(decode::Machine machine) {
+  return machine == decode::Machine::kA64 ? std::span<const uint8_t>(kSvcA64) : std::span<const uint8_t>(kSyscallX86);
+}
 
 std::string_view RuntimeName(Runtime runtime) {
   constexpr std::string_view kNames[] = {"native", "go", "rust", "ocaml", "jvm", "node"};

@@ -22,6 +22,9 @@ namespace brink::cfi {
 
 enum class Known : uint8_t { kNo, kYes, kUnknown };
 
+// The instruction by which a machine's 64-bit code asks the kernel: syscall; svc #0.
+std::span<const uint8_t> SystemCallCode(decode::Machine machine);
+
 // Whose conventions the code follows where they differ from the platform's.
 enum class Runtime : uint8_t { kNative, kGo, kRust, kOcaml, kJvm, kNode };
 std::string_view RuntimeName(Runtime runtime);

@@ -13,7 +13,6 @@
 #include "cfi/replay.h"
 #include "cli/commands.h"
 #include "cli/interleave.h"
-#include "decode/flow.h"
 #include "kernel/privileges.h"
 #include "monitor/run.h"
 
@@ -145,7 +144,6 @@ class CfiCommand : public Command {
   }
 
   StatusOr<int> RunLive(bool learn, const std::vector<std::string>& command) {
-    if (decode::kHostMachine != decode::Machine::kX86) return Unimplemented("live checks know the registers and calls of x86-64 only; on this machine record by walk, hop, step or lbr, and judge the recording: brink cfi replay FILE");
     RETURN_IF_ERROR(RequireRecordingRights(CapSet::ReadEffective()));
     cfi::RunRequest request;
     ASSIGN_OR_RETURN(request.target.pids, Pids(pids_));

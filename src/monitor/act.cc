@@ -15,15 +15,12 @@
 #include "base/output_file.h"
 #include "base/strings.h"
 #include "cfi/side_text.h"
+#include "monitor/registers.h"
 
 namespace brink::cfi {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The kernel's order in struct pt_regs.
-constexpr const char* kRegisters[] = {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"};
-static_assert(std::size(kRegisters) == BRINK_CFI_REGS);
 
 }  // namespace
 
@@ -59,7 +56,7 @@ std::string Actor::Snapshot(const Alarm& alarm) {
   if (snapshots_made_ >= options_.most_snapshots) return "limit of the run";
   if (!Spend(&snapshots_, alarm.time_ns)) return "limit of the minute";
   const std::string path = absl::StrFormat("%s/cfi-%d-%d.json", options_.snapshots, alarm.pid, alarm.time_ns);
-  Status written = ReplaceFile(path, SnapshotJson(alarm, onlooker_.At(alarm.pid, alarm.start_ns, alarm.context.regs[19]), options_.text));
+  Status written = ReplaceFile(path, SnapshotJson(alarm, onlooker_.At(alarm.pid, alarm.start_ns, alarm.context.regs[kSpRegister]), options_.text));
   snapshots_made_ += written.ok();
   return written.ok() ? path : std::string(written.message());
 }

@@ -11,6 +11,7 @@
 #include "base/stop.h"
 #include "base/strings.h"
 #include "cfi/side_text.h"
+#include "monitor/registers.h"
 #include "snap/syscalls.h"
 
 namespace brink::cfi {
@@ -122,6 +123,8 @@ std::string AlarmJson(const Alarm& a, const TextOptions& options) {
   Json branches = Json::array(), stack = Json::array(), args = Json::array(), mitre = Json::array(), violations = Json::array(), ancestors = Json::array();
   for (const BranchEntry& b : a.branches) branches.push_back({{"from", Hex(b.from)}, {"to", Hex(b.to)}, {"kind", KindName(b.kind())}});
   for (uint32_t i = 0; i < a.context.stack_words; ++i) stack.push_back(Hex(a.context.stack[i]));
+  Json registers = Json::object();
+  for (const auto& [name, at] : kToldRegisters) registers[name] = Hex(a.context.regs[at]);
   for (uint64_t arg : a.context.args) args.push_back(Hex(arg));
   for (const Technique& t : TechniquesOf(a)) mitre.push_back({{"tactic", t.tactic_id}, {"technique", t.id}});
   for (const Violation& v : a.violations) {
@@ -162,7 +165,7 @@ std::string AlarmJson(const Alarm& a, const TextOptions& options) {
       {"violations", violations},
       {"branches", branches},
       {"stack", stack},
-      {"registers", {{"ip", Hex(a.context.regs[16])}, {"sp", Hex(a.context.regs[19])}, {"ax", Hex(a.context.regs[10])}, {"di", Hex(a.context.regs[14])}, {"si", Hex(a.context.regs[13])}, {"dx", Hex(a.context.regs[12])}}},
+      {"registers", registers},
       {"in_kernel", {{"p1", (a.context.verdict & BRINK_CFI_P1) != 0}, {"p2", (a.context.verdict & BRINK_CFI_P2) != 0}, {"p8", (a.context.verdict & BRINK_CFI_P8) != 0},
                      {"p10", (a.context.verdict & BRINK_CFI_P10) != 0}, {"judge_ns", a.context.judge_ns}}},
       {"action", {{"taken", did.taken}, {"result", did.result}}},

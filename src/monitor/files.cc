@@ -17,7 +17,12 @@ namespace brink::cfi {
 namespace {
 
 constexpr size_t kMostFiles = 64;
-const char* const kFolders[] = {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"};
+#if defined(__aarch64__)
+#define BRINK_LIB_TRIPLET "aarch64-linux-gnu"
+#else
+#define BRINK_LIB_TRIPLET "x86_64-linux-gnu"
+#endif
+const char* const kFolders[] = {"/lib/" BRINK_LIB_TRIPLET, "/usr/lib/" BRINK_LIB_TRIPLET, "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"};
 
 std::string FindProgram(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;

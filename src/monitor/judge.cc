@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "monitor/heal.h"
 #include "monitor/look.h"
+#include "monitor/registers.h"
 #include "report/feed.h"
 
 namespace brink::cfi {
@@ -269,7 +270,7 @@ Status Judge::JudgeWindow(std::span<const std::byte> bytes) {
   BranchEntry fatal = {};
   if (context->point == BRINK_CFI_SIGNAL) {
     const uint64_t ip = sample->head->ip;
-    const bool returned = context->stack_words && context->stack[0] == ip;
+    const bool returned = ReturnedTo(*context, ip);
     if (map_.At(ip).memory == MemoryKind::kNotCode) {
       window.point->not_code = true;
       fatal.from = fatal.to = ip;

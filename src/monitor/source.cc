@@ -40,9 +40,10 @@ std::vector<uint64_t> WaysIn(Facts& facts, uint64_t start, uint64_t end) {
   const auto& functions = facts.functions();
   auto it = std::lower_bound(functions.begin(), functions.end(), start, [](const Function& f, uint64_t a) { return f.start < a; });
   for (; it != functions.end() && it->start < end; ++it) ways.push_back(it->start);
-  const auto code = facts.Code(start, end - start);
-  for (size_t i = 0; i + 2 < code.size(); ++i) {
-    if (code[i] == 0x0f && code[i + 1] == 0x05 && facts.IsBoundary(start + i) == Known::kYes) ways.push_back(start + i + 2);
+  const auto code = facts.Code(start, end - start), call = SystemCallCode(facts.machine());
+  for (auto at = code.begin(); (at = std::search(at, code.end(), call.begin(), call.end())) != code.end(); ++at) {
+    const uint64_t address = start + static_cast<uint64_t>(at - code.begin());
+    if (address + call.size() < end && facts.IsBoundary(address) == Known::kYes) ways.push_back(address + call.size());
   }
   return ways;
 }

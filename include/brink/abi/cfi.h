@@ -14,7 +14,11 @@
 #define BRINK_CFI_DEPTH 128	/* most branches of a check */
 #define BRINK_CFI_CALLS 512	/* system calls that can be chosen, by number */
 #define BRINK_CFI_STACK 16	/* words of the user stack, from the stack pointer on */
+#if defined(__TARGET_ARCH_arm64) || defined(__aarch64__)
+#define BRINK_CFI_REGS 34	/* of struct user_pt_regs */
+#else
 #define BRINK_CFI_REGS 21	/* of struct pt_regs */
+#endif
 #define BRINK_CFI_SPARED 8	/* names of programs that no action is taken against */
 
 /* Where a check happens. */
@@ -106,16 +110,16 @@ struct brink_cfi {
 	__u32 code_len;
 	__u32 begun;		/* records of the past since the thread's program was executed; 0: all are */
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_cfi) == 456);
+BRINK_ABI_ASSERT(sizeof(struct brink_cfi) == 288 + 8 * BRINK_CFI_REGS);
 BRINK_ABI_FIELD(struct brink_cfi, ret, 16, 8);
 BRINK_ABI_FIELD(struct brink_cfi, args, 24, 48);
 BRINK_ABI_FIELD(struct brink_cfi, sp_start, 72, 8);
 BRINK_ABI_FIELD(struct brink_cfi, fault_address, 88, 8);
 BRINK_ABI_FIELD(struct brink_cfi, uid, 96, 4);
-BRINK_ABI_FIELD(struct brink_cfi, regs, 112, 168);
-BRINK_ABI_FIELD(struct brink_cfi, stack, 280, 128);
-BRINK_ABI_FIELD(struct brink_cfi, comm, 416, 16);
-BRINK_ABI_FIELD(struct brink_cfi, code, 432, 16);
+BRINK_ABI_FIELD(struct brink_cfi, regs, 112, 8 * BRINK_CFI_REGS);
+BRINK_ABI_FIELD(struct brink_cfi, stack, 112 + 8 * BRINK_CFI_REGS, 128);
+BRINK_ABI_FIELD(struct brink_cfi, comm, 248 + 8 * BRINK_CFI_REGS, 16);
+BRINK_ABI_FIELD(struct brink_cfi, code, 264 + 8 * BRINK_CFI_REGS, 16);
 
 /* The per-CPU map cfi_turns: threads by the low bits of their id, and calls passed over because they had used up theirs. */
 #define BRINK_CFI_TURNS 256

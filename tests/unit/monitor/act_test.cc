@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/sync.h"
 #include "kernel/proc_task.h"
+#include "monitor/registers.h"
 #include "support/process.h"
 #include "support/status_matchers.h"
 
@@ -119,8 +120,8 @@ TEST(Actor, ASnapshotHasRegistersStackMappingsAndTheAlarm) {
   Actor actor({.snapshots = dir.path(), .per_minute = 1});
   Alarm alarm = child.MakeAlarm();
   const uint64_t here = 0x1122334455667788;  // the child has this stack too
-  alarm.context.regs[16] = 0x401000;
-  alarm.context.regs[19] = reinterpret_cast<uint64_t>(&here);
+  alarm.context.regs[kIpRegister] = 0x401000;
+  alarm.context.regs[kSpRegister] = reinterpret_cast<uint64_t>(&here);
   alarm.context.stack[0] = here;
   alarm.context.stack_words = 1;
   const std::string path = Result(actor, Wants(Action::kSnapshot), alarm);
@@ -129,8 +130,8 @@ TEST(Actor, ASnapshotHasRegistersStackMappingsAndTheAlarm) {
   ASSERT_THAT(text, testing_support::IsOk());
   const auto kept = nlohmann::json::parse(*text);
   EXPECT_EQ(kept["schema"], "brink.cfi.snapshot.v1");
-  EXPECT_EQ(kept["registers"].size(), 21u);
-  EXPECT_EQ(kept["registers"]["ip"], "0x401000");
+  EXPECT_EQ(kept["registers"].size(), size_t{BRINK_CFI_REGS});
+  EXPECT_EQ(kept["registers"][kRegisters[kIpRegister]], "0x401000");
   EXPECT_EQ(kept["stack_at_check"][0], "0x1122334455667788");
   EXPECT_GE(kept["stack_now"].get<std::string>().size(), 16u);
   EXPECT_THAT(kept["maps"].get<std::string>(), HasSubstr("[stack]"));
@@ -145,8 +146,8 @@ TEST(Actor, ASnapshotTakesNothingFromAnotherProcess) {
   Child child;
   Alarm alarm = child.MakeAlarm();
   alarm.start_ns -= 1'000'000'000;
-  alarm.context.regs[19] = reinterpret_cast<uint64_t>(&alarm);
-  const auto kept = nlohmann::json::parse(SnapshotJson(alarm, Onlooker().At(alarm.pid, alarm.start_ns, alarm.context.regs[19]), {}));
+  alarm.context.regs[kSpRegister] = reinterpret_cast<uint64_t>(&alarm);
+  const auto kept = nlohmann::json::parse(SnapshotJson(alarm, Onlooker().At(alarm.pid, alarm.start_ns, alarm.context.regs[kSpRegister]), {}));
   EXPECT_TRUE(kept["stack_now"].is_null());
   EXPECT_TRUE(kept["maps"].is_null());
 }

@@ -28,6 +28,17 @@ def skip(why):
     sys.exit(77)
 
 
+def need(build_folder, *targets):
+    """The arm64 build beside `build_folder`; skips where that is not to be, or not there."""
+    if not os.environ.get("BRINK_LONG"):
+        skip("a long lane: tools/test --long, or BRINK_LONG=1")
+    tree = os.path.join(os.path.dirname(os.path.abspath(build_folder)), "build-arm64")
+    missing = [name for name in targets if not os.path.exists(os.path.join(tree, name))]
+    if missing or not shutil.which(CROSS + "g++"):
+        skip(f"no cross compiler, or no build-arm64/{' '.join(missing)} (tools/setup --arm64; cmake --preset arm64)")
+    return tree
+
+
 def run(words):
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode == 77:
@@ -123,11 +134,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--keep")
     arguments = parser.parse_args()
-    if not os.environ.get("BRINK_LONG"):
-        skip("a long lane: tools/test --long, or BRINK_LONG=1")
-    theirs = os.path.join(os.path.dirname(os.path.abspath(arguments.build)), "build-arm64")
-    if not shutil.which(CROSS + "g++") or not all(os.path.exists(os.path.join(theirs, name)) for name in ("brink", "tests/runtime/cfi/cfi_stepper")):
-        skip("no cross compiler, or no build-arm64/brink and cfi_stepper (tools/setup --arm64; cmake --preset arm64)")
+    theirs = need(arguments.build, "brink", "tests/runtime/cfi/cfi_stepper")
     with tempfile.TemporaryDirectory() as made:
         folder = os.path.abspath(arguments.keep or made)
         os.makedirs(folder, exist_ok=True)
@@ -144,4 +151,5 @@ def main():
         print(f"{len(attacks)} attacks, {len(honest)} honest programs: as documented")
 
 
-main()
+if __name__ == "__main__":
+    main()
