@@ -21,6 +21,9 @@ ROUNDS = 300
 SURE = ("medium", "high", "critical")
 WATCH = "cfi run -q --every --min-severity low --share 100 --walk-budget 100us"
 
+# Of the honest programs of tests/runtime/cfi/benign, built with pointer authentication and branch target identification: those that say
+# nothing of code made at run time.
+BENIGN = [f"B{i}" for i in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 19, 20)]
 # Honest programs of Debian and busybox: what they do is small, but they read, fork, execute, map and sort.
 HONEST = {
     "busybox": "for i in 1 2 3 4 5; do busybox ls -lR /usr/lib > /tmp/list; busybox sort /tmp/list | busybox uniq -c | busybox tail -n 3 > /dev/null; busybox md5sum /tmp/list > /dev/null; done",
@@ -47,11 +50,11 @@ ATTACK_ROUNDS={ROUNDS} {brink} {WATCH} --warm {attack} --warm {folder}/libprobe.
 echo monitor $? >> /out/status"""
 
 
-def honest_script(brink, _folder, _attack, _names):
-    lines = []
-    for name, text in HONEST.items():
+def honest_script(brink, folder, _attack, _names):
+    lines, programs = [], {**HONEST, "benign": "; ".join(f"{folder}/plain {name} 3 || exit 1" for name in BENIGN)}
+    for name, text in programs.items():
         lines += [f"cat > /tmp/{name}.sh <<'END'", text, "END"]
-    each = "; ".join(f"sh /tmp/{name}.sh > /dev/null 2> /out/{name}.err; echo {name} $? >> /out/status" for name in HONEST)
+    each = "; ".join(f"sh /tmp/{name}.sh > /dev/null 2> /out/{name}.err; echo {name} $? >> /out/status" for name in programs)
     lines.append(f"{brink} {WATCH} --sink json:/out/honest.json --report /out/honest.report -- sh -c '{each}; true' > /out/honest.said 2>&1")
     lines.append("echo monitor.honest $? >> /out/status")
     # What was learned of a program knows its edges.
@@ -75,7 +78,7 @@ def guest(brink, folder, attack, script):
     out = os.path.join(folder, "out")
     shutil.rmtree(out, ignore_errors=True)
     words = [os.path.join(offline.ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--counted", "--memory", "2G", "--timeout", "2400", "--packages", "arm64-fidelity", "--out", out]
-    for path in (brink, attack, os.path.join(folder, "libprobe.so"), "/usr/lib/aarch64-linux-gnu/libm.so.6"):
+    for path in (brink, attack, os.path.join(folder, "libprobe.so"), os.path.join(folder, "plain"), "/usr/lib/aarch64-linux-gnu/libm.so.6"):
         words += ["--add", path] if os.path.exists(path) else []
     offline.run(words + ["--shell", "mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null\n" + script + "\ntrue"])
     with open(os.path.join(out, "status"), encoding="utf-8") as file:
@@ -123,11 +126,11 @@ def judge_attacks(out, status, names):
 def judge_honest(out, status, _names):
     alarms = [alarm for alarm in offline.lines_of(os.path.join(out, "honest.json")) if alarm["severity"] in SURE]
     report = counts(out, "honest")
-    print(f"honest programs: {', '.join(HONEST)}\nchecks {report.get('checks')}, edges {report.get('edges')}, checked {report.get('checked')}, alarms of medium and above {len(alarms)}\n")
+    print(f"honest programs: {', '.join([*HONEST, *BENIGN])}\nchecks {report.get('checks')}, edges {report.get('edges')}, checked {report.get('checked')}, alarms of medium and above {len(alarms)}\n")
     for alarm in alarms[:5]:
         print("ALARM " + json.dumps(alarm)[:1500])
     bad = [f"{len(alarms)} alarms at honest programs"] if alarms else []
-    for name in [*HONEST, "monitor.honest", "learn"]:
+    for name in [*HONEST, "benign", "monitor.honest", "learn"]:
         if status.get(name) != "0":
             bad.append(f"{name}: status {status.get(name)}: {said(out, 'honest' if 'monitor' in name else name)}")
     if not report.get("checked", 0) > 1000:
