@@ -178,7 +178,8 @@ def _foreign_libraries(path, triplet):
         for name in re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", text):
             if name in found:
                 continue
-            places = [f"/usr/lib/{triplet}/{name}", f"/lib/{triplet}/{name}", f"/usr/{triplet.replace('x86_64', 'x86-64')}/lib/{name}",
+            # Beside the program, where its run path may point, then where the others lie.
+            places = [os.path.join(os.path.dirname(path), name), f"/usr/lib/{triplet}/{name}", f"/lib/{triplet}/{name}", f"/usr/{triplet.replace('x86_64', 'x86-64')}/lib/{name}",
                       f"/usr/{triplet}/lib/{name}"]
             place = next((p for p in places if os.path.exists(p)), None)
             if not place:
