@@ -30,6 +30,14 @@ bool IsCallPadA64(uint32_t word) { return std::ranges::find(kCallPads, word) != 
 
 std::span<const uint8_t> SignalRestorerA64() { return kRestorer; }
 
+bool BeginsPltA64(std::span<const uint8_t> code) {
+  constexpr uint32_t kPad = 0xd503245f, kPush = 0xa9bf7bf0;
+  uint32_t words[2];
+  if (code.size() < sizeof words) return false;
+  std::memcpy(words, code.data(), sizeof words);
+  return words[0] == kPush || (words[0] == kPad && words[1] == kPush);
+}
+
 void FormedAddressesA64(std::span<const uint8_t> code, uint64_t vaddr, const std::function<void(uint64_t)>& take) {
   std::optional<uint64_t> pages[32];
   for (size_t at = 0; at + 4 <= code.size(); at += 4) {

@@ -141,7 +141,9 @@ void Checker::JumpTarget() {
 
 void Checker::PltJump(const PltSlot& slot) {
   if (to_.place.loader && (IsResolver(to_.name) || to_.name.empty())) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
-  if (to_.place.module == from_.place.module && to_.place.facts->FindPlt(to_.place.address)) return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+  if (to_.place.module == from_.place.module && (to_.place.facts->FindPlt(to_.place.address) || to_.place.facts->IsPltHead(to_.place.address))) {
+    return Excepted(Policy::kJumpTarget, Exception::kLazyBinding);
+  }
   // A program that is not position-independent has one address for a function of a library: its own slot for it.
   const PltSlot* theirs = to_.place.facts->FindPlt(to_.place.address);
   if (theirs && theirs->name == slot.name) return Held(Policy::kJumpTarget);

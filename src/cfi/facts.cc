@@ -223,6 +223,11 @@ const PltSlot* Facts::FindPlt(uint64_t address) const {
   return it != plt_.begin() && address < std::prev(it)->end ? &*std::prev(it) : nullptr;
 }
 
+bool Facts::IsPltHead(uint64_t address) const {
+  const auto code = Code(address, 8);
+  return machine_ == decode::Machine::kA64 && code.size() == 8 && BeginsPltA64(code) && FindPlt(address + kPltHeadA64);
+}
+
 std::string_view Facts::NameOf(const Function& function) const { return names_[function.name]; }
 
 std::optional<uint64_t> Facts::AddressOfOffset(uint64_t offset) const {

@@ -68,6 +68,8 @@ class Facts {
   // The function whose extent holds `address` (the innermost), or nullptr.
   const Function* Find(uint64_t address) const;
   const PltSlot* FindPlt(uint64_t address) const;
+  // Whether the slots' common way to the dynamic linker's resolver begins there, which on A64 they all name until they are bound.
+  bool IsPltHead(uint64_t address) const;
   std::string_view NameOf(const Function& function) const;
 
   // Address of what lies at `offset` of the file's executable parts; nothing where none does.

@@ -25,6 +25,17 @@ TEST(A64Facts, PadsOfCalls) {
   EXPECT_FALSE(IsCallPadA64(0xd503201f)) << "nop";
 }
 
+TEST(A64Facts, BeginningsOfLinkageTables) {
+  auto begins = [](uint32_t first, uint32_t second) {
+    const uint32_t words[] = {first, second};
+    return BeginsPltA64({reinterpret_cast<const uint8_t*>(words), sizeof words});
+  };
+  EXPECT_TRUE(begins(0xa9bf7bf0, 0xd00000f0));
+  EXPECT_TRUE(begins(0xd503245f, 0xa9bf7bf0));
+  EXPECT_FALSE(begins(0xf00000f0, 0xf9400211)) << "a slot";
+  EXPECT_FALSE(begins(0xa9bf7bfd, 0x910003fd)) << "a function";
+}
+
 #ifndef A64_SAMPLE
 
 TEST(Sample, IsNotThere) { GTEST_SKIP() << "needs clang and lld"; }
