@@ -1,4 +1,6 @@
 // Branches, hints, barriers, system registers.
+#include <bit>
+
 #include "walk/a64_lift.h"
 
 namespace brink::walk {
@@ -91,10 +93,21 @@ bool Pstate(A64Word& w) {
   return crm <= 1 && (op2 == 1 || op2 == 2 || op2 == 4);  // ssbs, dit, tco
 }
 
-// Maintenance by address that user code may do. `dc zva` writes memory, how much only the machine knows.
+// `dc zva`: how much of memory becomes 0 only the machine knows.
+bool Zero(A64Word& w) {
+  if (w.options.zeroes < BRINK_WALK_CODE_LINE) return false;
+  w.Op(BRINK_A64_ZERO);
+  w.u.flags = BRINK_UOP_MEM;
+  w.u.base = A64Word::Src(w.bits(4, 0));
+  w.u.aux = static_cast<uint8_t>(std::countr_zero(w.options.zeroes));
+  return true;
+}
+
+// Maintenance by address that user code may do.
 bool Sys(A64Word& w) {
   const uint32_t op1 = w.bits(18, 16), crn = w.bits(15, 12), crm = w.bits(11, 8), op2 = w.bits(7, 5);
   if (op1 != 3 || crn != 7 || op2 != 1) return false;
+  if (crm == 4) return Zero(w);
   w.Op(BRINK_A64_NOP);
   return crm == 5 || (crm >= 10 && crm <= 14);
 }
@@ -105,7 +118,7 @@ constexpr uint32_t SystemRegister(uint32_t op0, uint32_t op1, uint32_t crn, uint
 }
 constexpr uint32_t kNzcv = SystemRegister(3, 3, 4, 2, 0), kFpcr = SystemRegister(3, 3, 4, 4, 0), kFpsr = SystemRegister(3, 3, 4, 4, 1),
                    kTpidr = SystemRegister(3, 3, 13, 0, 2), kDit = SystemRegister(3, 3, 4, 2, 5), kSsbs = SystemRegister(3, 3, 4, 2, 6),
-                   kTco = SystemRegister(3, 3, 4, 2, 7), kRndr = SystemRegister(3, 3, 2, 4, 0), kRndrrs = SystemRegister(3, 3, 2, 4, 1);
+                   kTco = SystemRegister(3, 3, 4, 2, 7), kDczid = SystemRegister(3, 3, 0, 0, 7), kRndr = SystemRegister(3, 3, 2, 4, 0), kRndrrs = SystemRegister(3, 3, 2, 4, 1);
 
 bool Copy(A64Word& w, uint8_t dst, uint8_t src) {
   w.Op(BRINK_A64_OR);
@@ -121,6 +134,12 @@ bool Mrs(A64Word& w) {
   if (reg == kNzcv) {
     w.Op(BRINK_A64_FLAG);
     w.u.aux = BRINK_A64_FLAG_READ;
+    w.u.dst = w.rd();
+    return true;
+  }
+  if (reg == kDczid && w.options.zeroes) {
+    w.Op(BRINK_A64_CONST);
+    w.Constant(static_cast<uint64_t>(std::countr_zero(w.options.zeroes) - 2));
     w.u.dst = w.rd();
     return true;
   }

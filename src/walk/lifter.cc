@@ -1,7 +1,5 @@
 #include "walk/lifter.h"
 
-#include <sys/auxv.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,9 +14,12 @@ LiftOptions LiftOptions::Host() {
   LiftOptions options;
 #if defined(__aarch64__)
   options.machine = Machine::kA64;
-  // The stack lies at the top of what there is.
-  const int bits = 64 - std::countl_zero(static_cast<uint64_t>(getauxval(AT_RANDOM)));
-  options.address_bits = static_cast<uint8_t>(std::clamp(bits, 36, 48));
+  // xpaclri, a hint where codes do not exist, takes the place of the code away.
+  uint64_t stripped, dczid;
+  asm("mov x30, %1\n\thint #7\n\tmov %0, x30" : "=r"(stripped) : "r"(kAllAddressBits) : "x30");
+  options.address_bits = AddressBitsByStripped(stripped);
+  asm("mrs %0, dczid_el0" : "=r"(dczid));
+  options.zeroes = ZeroedByDczid(dczid);
 #elif defined(__x86_64__)
   __builtin_cpu_init();
   options.bmi1 = __builtin_cpu_supports("bmi");

@@ -5,6 +5,7 @@
 // sets, each with a core that executes it (bpf/walk, bpf/walk/a64).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,12 +58,19 @@ struct LiftOptions {
   enum class Machine : uint8_t { kX86_64, kA64 } machine = Machine::kX86_64;
   bool bmi1 = true;
   bool lzcnt = true;
-  // A64: bits of user addresses; the code of a signed pointer lies above. A kernel with more than 48 gives addresses of 48
-  // unless asked.
+  // A64: bits of a pointer below the code that signs it, which goes up to bit 54. 52 with a kernel for so large addresses,
+  // although it gives some of 48 unless asked; 55: nothing is signed.
   uint8_t address_bits = 48;
+  // A64: bytes that `dc zva` zeroes, a power of two; 0: not known, or user code may not do it.
+  uint16_t zeroes = 0;
   // The machine that brink runs on.
   static LiftOptions Host();
   static LiftOptions A64() { return {.machine = Machine::kA64}; }
+  // What is left of this value when a code is stripped off it (xpaclri) tells address_bits.
+  static constexpr uint64_t kAllAddressBits = (uint64_t{1} << 55) - 1;
+  static uint8_t AddressBitsByStripped(uint64_t stripped) { return static_cast<uint8_t>(std::countr_one(stripped & kAllAddressBits)); }
+  // `zeroes` by the machine's register DCZID_EL0.
+  static uint16_t ZeroedByDczid(uint64_t dczid) { return dczid & 0x10 ? 0 : static_cast<uint16_t>(4u << (dczid & 0xf)); }
 };
 
 class Lifter {

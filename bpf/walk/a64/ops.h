@@ -81,6 +81,7 @@ enum brink_a64_op {
 	BRINK_A64_OPEN = 40,	/* clrex */
 	/* Effects only, all unknown afterwards; aux: BRINK_A64_LOSE_*; with BACK as others. */
 	BRINK_A64_CLOBBER = 41,
+	BRINK_A64_ZERO = 42,	/* the 1 << aux bytes (64 and more) that the address lies in become 0 */
 
 	BRINK_A64_V = 64,	/* this and above: a64/vops.h */
 };

@@ -76,6 +76,38 @@ WALK_GLOBAL int a64_clobber(struct brink_walk *w, const struct brink_uop *u)
 	return 0;
 }
 
+/* DC ZVA */
+WALK_GLOBAL int a64_zero(struct brink_walk *w, const struct brink_uop *u)
+{
+	__u32 i, k, bytes;
+	__u64 at;
+
+	if (!w || !u)
+		return 1;
+	if (w->reg[BRINK_WREG_MEM].unk)
+		return walk_stop(w, BRINK_STOP_UNKNOWN_STORE);
+	bytes = 1u << (u->aux & 15);
+	at = w->ea & ~(__u64)(bytes - 1);
+	for (i = 0; i < 32; i++) {
+		struct brink_walk_line *l;
+		int line;
+
+		if (64 * i >= bytes)
+			break;
+		line = walk_line(w, at + 64 * i);
+		if (line < 0)
+			return 1;
+		l = walk_line_at(w, line);
+		if (!l->dirty && walk_first_store(w, l))
+			return 1;
+		for (k = 0; k < 64; k += 8)
+			WALK_AT(64, l->data + k) = 0;
+		l->dirty = ~0ull;
+		l->known = ~0ull;
+	}
+	return 0;
+}
+
 /* Instructions outside the inner switch, by group. */
 WALK_INLINE int a64_cold(struct brink_walk *w, const struct brink_uop *u, __u32 op)
 {
@@ -119,6 +151,8 @@ WALK_INLINE int a64_cold(struct brink_walk *w, const struct brink_uop *u, __u32 
 		return a64_swap_pair(w, u);
 	case BRINK_A64_CLOBBER:
 		return a64_clobber(w, u);
+	case BRINK_A64_ZERO:
+		return a64_zero(w, u);
 	case BRINK_AV_LOAD ... BRINK_AV_MAX - 1:
 		return a64_vector(w, u);
 	default:

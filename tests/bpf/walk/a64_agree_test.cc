@@ -7,18 +7,22 @@
 namespace brink::walk_test {
 namespace {
 
+// Of a machine whose `dc zva` zeroes two lines.
+constexpr walk::LiftOptions kOptions{.machine = walk::LiftOptions::Machine::kA64, .zeroes = 128};
+
 class A64Maker {
  public:
   explicit A64Maker(uint64_t seed) : maker_(seed), source_(seed) {}
 
   // Words of all classes; of what ends a walk, and of branches far away, only a few.
   void Fill(std::span<uint8_t> code) {
-    const walk::Lifter lifter(walk::LiftOptions::A64());
+    const walk::Lifter lifter(kOptions);
     const a64::Rows rows = a64::AllRows();
     const auto count = static_cast<uint64_t>(rows.end - rows.begin);
     for (size_t at = 0; at + 4 <= code.size();) {
       uint32_t word = source_.Word(rows.begin[maker_.Random() % count]);
       if (maker_.OneIn(6)) word = Branch();
+      if (maker_.OneIn(60)) word = 0xd50b7420 | static_cast<uint32_t>(maker_.Random() & 31);  // dc zva
       std::memcpy(code.data() + at, &word, 4);
       const auto insn = lifter.One(code.subspan(at, 4));
       if ((!insn || insn->uop.op == BRINK_A64_STOP) && !maker_.OneIn(30)) continue;
@@ -72,7 +76,7 @@ struct A64 {
   static Skeleton* Open() { return walk_a64_test_bpf__open(); }
   static int Load(Skeleton* object) { return walk_a64_test_bpf__load(object); }
   static void Destroy(Skeleton* object) { walk_a64_test_bpf__destroy(object); }
-  static walk::LiftOptions Options() { return walk::LiftOptions::A64(); }
+  static walk::LiftOptions Options() { return kOptions; }
   static void Begin(brink_walk* state, const brink_walk_config& config) { walk::CoreBeginA64(state, config); }
   static void Run(const walk::CoreEnvironment& env, brink_walk* state, brink_walk_out* out) { walk::CoreRunA64(env, state, out); }
   static constexpr size_t kWaysToEnd = 6;

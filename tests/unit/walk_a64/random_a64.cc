@@ -48,7 +48,7 @@ bool A64Source::Lift(uint32_t word, walk::Insn* out) {
 // Not what would stop the machine, or look at more than the state of a case.
 bool A64Source::MayRun(uint32_t word, const walk::Insn& insn) {
   switch (a64::FormOf(word)) {
-    case Form::kSys:
+    case Form::kSys: return insn.uop.op == BRINK_A64_ZERO;
     case Form::kWaitTimeout: return false;
     case Form::kHint:
       if (a64::Bits(word, 11, 5) == 2 || a64::Bits(word, 11, 5) == 3) return false;  // wfe, wfi

@@ -28,7 +28,8 @@ struct A64Case {
 
 class A64Source {
  public:
-  explicit A64Source(uint64_t seed) : random_(seed), lifter_(walk::LiftOptions::A64()) {}
+  // Options: of the machine that runs the cases.
+  explicit A64Source(uint64_t seed, const walk::LiftOptions& options = walk::LiftOptions::A64()) : random_(seed), lifter_(options) {}
 
   // A random word of one row of the table.
   uint32_t Word(const a64::Row& row);
