@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,14 +35,42 @@ bool HasSegmentBaseWrite(std::span<const uint8_t> code) {
   return false;
 }
 
-bool HasThreadBaseWriteA64(std::span<const uint8_t> code) {
+size_t FindThreadBaseWriteA64(std::span<const uint8_t> code, size_t from) {
   constexpr uint32_t kMask = 0xffffffe0, kWrite = 0xd51bd040;
-  for (size_t at = 0; at + 4 <= code.size(); at += 4) {
+  for (size_t at = (from + 3) & ~size_t{3}; at + 4 <= code.size(); at += 4) {
     uint32_t word;
     std::memcpy(&word, code.data() + at, sizeof word);
-    if ((word & kMask) == kWrite) return true;
+    if ((word & kMask) == kWrite) return at;
+  }
+  return std::string_view::npos;
+}
+
+namespace {
+
+// Whether the first system call of straight code is set_tid_address.
+bool CallsSetTidAddress(std::span<const uint32_t> code) {
+  constexpr uint32_t kMoveTo8Mask = 0x7f80001f, kMoveTo8 = 0x52800008, kNumber = 96 << 5, kCall = 0xd4000001, kReturn = 0xd65f03c0;
+  bool number = false;
+  for (const uint32_t word : code) {
+    if ((word & kMoveTo8Mask) == kMoveTo8) number = (word & ~kMoveTo8Mask & 0x7fffffff) == kNumber;
+    if (word == kCall) return number;
+    if (word == kReturn) return false;
   }
   return false;
+}
+
+}  // namespace
+
+bool MakesFirstThreadA64(uint64_t at, const ReadA64Words& read) {
+  constexpr size_t kBehind = 16, kCalled = 48;
+  constexpr uint32_t kLinkMask = 0xfc000000, kLink = 0x94000000;
+  const std::vector<uint32_t> behind = read(at + 4, kBehind);
+  for (size_t i = 0; i < behind.size(); ++i) {
+    if ((behind[i] & kLinkMask) != kLink) continue;
+    const int64_t words = static_cast<int32_t>(behind[i] << 6) >> 6;
+    return CallsSetTidAddress(read(at + 4 + 4 * i + static_cast<uint64_t>(4 * words), kCalled));
+  }
+  return CallsSetTidAddress(behind);
 }
 
 bool SetsThreadBaseAtStart(const std::string& path) {
@@ -51,9 +80,19 @@ bool SetsThreadBaseAtStart(const std::string& path) {
 
 namespace {
 
-bool ChangesBases(std::span<const uint8_t> code) {
+// `start`: where the code lies in the process that mem_fd reads.
+bool ChangesBases([[maybe_unused]] int mem_fd, [[maybe_unused]] uint64_t start, std::span<const uint8_t> code) {
 #if defined(__aarch64__)
-  return HasThreadBaseWriteA64(code);
+  const auto read = [mem_fd](uint64_t address, size_t words) {
+    std::vector<uint32_t> out(words);
+    const ssize_t n = ::pread(mem_fd, out.data(), words * sizeof(uint32_t), static_cast<off_t>(address));
+    out.resize(n > 0 ? static_cast<size_t>(n) / sizeof(uint32_t) : 0);
+    return out;
+  };
+  for (size_t at = FindThreadBaseWriteA64(code); at != std::string_view::npos; at = FindThreadBaseWriteA64(code, at + 4)) {
+    if (!MakesFirstThreadA64(start + at, read)) return true;
+  }
+  return false;
 #else
   return HasSegmentBaseWrite(code);
 #endif
@@ -70,7 +109,7 @@ StatusOr<bool> SegmentScanner::ScanArea(int mem_fd, const VmArea& area) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, "reading code");
     size_t have = kept + static_cast<size_t>(n);
-    if (ChangesBases({block.data(), have})) return true;
+    if (ChangesBases(mem_fd, at - kept, {block.data(), have})) return true;
     kept = std::min(have, kLongest - 1);
     std::memmove(block.data(), block.data() + have - kept, kept);
     at += static_cast<uint64_t>(n);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -21,8 +22,13 @@ namespace brink {
 
 // F3 [REX] 0F AE /2 or /3 with a register operand. Longest form: 5 bytes.
 bool HasSegmentBaseWrite(std::span<const uint8_t> code);
-// A64: MSR TPIDR_EL0 of any register, in words at multiples of four.
-bool HasThreadBaseWriteA64(std::span<const uint8_t> code);
+// A64: where MSR TPIDR_EL0 of any register is, at or behind offset `from`, in words at multiples of four. npos: nowhere.
+size_t FindThreadBaseWriteA64(std::span<const uint8_t> code, size_t from = 0);
+// A64: the write at `at` is the one of a static program's C library, before the first instruction of the program's own: what
+// comes next, there or in the function called next, is set_tid_address for the first thread. `read` gives up to so many words
+// of code from an address on.
+using ReadA64Words = std::function<std::vector<uint32_t>(uint64_t address, size_t words)>;
+bool MakesFirstThreadA64(uint64_t at, const ReadA64Words& read);
 // The dynamic loader of that machine sets the base once, before a program's first instruction; the kernel has the value
 // from the thread's next switch on (bpf/walk/machine.h).
 bool SetsThreadBaseAtStart(const std::string& path);
