@@ -23,37 +23,30 @@ void ProcessMap::Enter(int32_t pid, std::optional<bool> jit, bool lost) {
 ProcessMap::Entry& ProcessMap::FileOf(symbol::ObjectId id) {
   auto it = files_.find(id);
   if (it == files_.end()) {
-    it = files_.emplace(id, Load(objects_[id])).first;
+    it = files_.emplace(id, Load(objects_[id], false)).first;
   }
   return it->second;
 }
 
-ProcessMap::Entry ProcessMap::Load(const symbol::Object& object) {
+ProcessMap::Entry ProcessMap::Load(const symbol::Object& object, bool vdso) {
   Entry entry;
   entry.loader = object.ShortName().starts_with("ld-linux") || object.ShortName().starts_with("ld-2.") || object.ShortName().starts_with("ld-musl");
   symbol::LocatedFile file = symbol::Locate(object, options_.locate);
-  if (file.file) {
+  // On x86-64 nothing is asked of the kernel's code. On arm64 handlers return into it: to __kernel_rt_sigreturn.
+  if (file.file && (!vdso || file.file->machine() == EM_AARCH64)) {
     if (auto facts = Facts::Load(*file.file, options_.facts); facts.ok()) {
       entry.facts = std::make_unique<Facts>(std::move(*facts));
-      ++loaded_;
+      loaded_ += !vdso;
       return entry;
     }
   }
-  missing_.try_emplace(object.path, 0);
+  if (!vdso) missing_.try_emplace(object.path, 0);
   return entry;
 }
 
-// On x86-64 nothing is asked of the kernel's code. On arm64 handlers return into it: to __kernel_rt_sigreturn.
 Place ProcessMap::InVdso(const symbol::Mapping& mapping, uint64_t address) {
   auto it = files_.find(mapping.object);
-  if (it == files_.end()) {
-    Entry entry;
-    symbol::LocatedFile file = symbol::Locate(objects_[mapping.object], options_.locate);
-    if (file.file && file.file->machine() == EM_AARCH64) {
-      if (auto facts = Facts::Load(*file.file, options_.facts); facts.ok()) entry.facts = std::make_unique<Facts>(*std::move(facts));
-    }
-    it = files_.emplace(mapping.object, std::move(entry)).first;
-  }
+  if (it == files_.end()) it = files_.emplace(mapping.object, Load(objects_[mapping.object], true)).first;
   Facts* facts = it->second.facts.get();
   auto inside = facts ? facts->AddressOfOffset(mapping.page_offset + (address - mapping.start)) : std::nullopt;
   if (!inside) return {.memory = MemoryKind::kVdso};

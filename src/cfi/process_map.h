@@ -54,7 +54,7 @@ class ProcessMap : public CodeMap {
     bool loader = false;
   };
   Entry& FileOf(symbol::ObjectId id);
-  Entry Load(const symbol::Object& object);
+  Entry Load(const symbol::Object& object, bool vdso);
   Place InVdso(const symbol::Mapping& mapping, uint64_t address);
 
   ProcessMapOptions options_;
