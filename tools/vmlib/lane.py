@@ -73,13 +73,30 @@ def _tests(build):
     return {t["name"]: _Test(t) for t in json.loads(listing.stdout)["tests"]}
 
 
+def _of_labels(lane, tests, build):
+    """The rings of a lane. Another machine's tree is seldom whole, and scripts run tools of this machine: both are told."""
+    foreign = kernels.find(lane["kernel"])["arch"] != kernels.host_arch()
+    out = []
+    for test in tests.values():
+        if not set(test.labels) & set(lane.get("labels", [])) or test.name in lane.get("without", []):
+            continue
+        if foreign and not test.command:
+            print(f"# {test.name}: not run: not built")
+        elif foreign and not test.command[0].startswith(build + os.path.sep):
+            print(f"# {test.name}: not run: a script for the machine that builds")
+        else:
+            out.append(test)
+    return out
+
+
 def _chosen(lane, build):
     """(name, seconds, command, environment) of what the lane runs."""
     tests = _tests(build)
     for name in lane.get("tests", []):
         if name not in tests:
             raise SystemExit(f"vm: lane {lane['name']} names {name}, which ctest does not know")
-    chosen = [t for t in tests.values() if t.name in lane.get("tests", []) or set(t.labels) & set(lane.get("labels", []))]
+    chosen = [tests[name] for name in lane.get("tests", [])]
+    chosen += [test for test in _of_labels(lane, tests, build) if test not in chosen]
     for test in chosen:
         if not test.command:
             raise SystemExit(f"vm: {test.name} of lane {lane['name']} is not built in {build}")
@@ -94,12 +111,18 @@ def _chosen(lane, build):
     return result
 
 
-def _left_out(test):
+def _left_out(test, kernel):
     """GoogleTest's filter for one program: all but what matrix.json leaves out, which is printed with its reason."""
-    rows = [row for row in kernels.matrix()["leave_out"] if row["test"] == test]
+    rows = [row for row in kernels.matrix()["leave_out"] if row["test"] == test and row.get("kernel", kernel) == kernel]
     for row in rows:
         print(f"# {test}: without {row['cases']}: {row['why']}")
     return "*-" + ":".join(row["cases"] for row in rows) if rows else "*"
+
+
+def _beside(program):
+    """Other programs of its folder: what a test starts."""
+    folder = os.path.dirname(program)
+    return [entry.path for entry in os.scandir(folder) if entry.is_file() and os.access(entry.path, os.X_OK) and entry.path != program]
 
 
 def run(name, build):
@@ -108,7 +131,7 @@ def run(name, build):
         raise kernels.Unavailable("a long lane: tools/test --long, or BRINK_LONG=1")
     kernel = kernels.find(lane["kernel"])
     build = _tree(kernel, os.path.abspath(build))
-    made = guest.Guest(kernel, lane.get("cpus", 1), timeout=lane.get("seconds", 600))
+    made = guest.Guest(kernel, lane.get("cpus", 1), lane.get("memory", "1G"), timeout=lane.get("seconds", 600))
     made.packages = lane.get("packages", [])
     made.counted = lane.get("counted", False)
     made.stream = None
@@ -117,6 +140,7 @@ def run(name, build):
     if kernel["arch"] == kernels.host_arch():
         made.files += [shutil.which(p) for p in kernels.matrix()["programs"] if shutil.which(p)]
     made.files += [os.path.join(build, path) for path in lane.get("files", [])]
+    made.files += [os.path.join(kernels.ROOT, path) for path in lane.get("sources", [])]
     script = [_RUNNER, "export BRINK_EMULATED=1"]  # tests with large sets take small ones
     script += [f"export {key}={shlex.quote(value)}" for key, value in lane.get("env", {}).items()]
     chosen = _chosen(lane, build)
@@ -124,12 +148,13 @@ def run(name, build):
         raise kernels.Unavailable("this tree has no test for the lane")
     for label, limit, command, environment in chosen:
         made.files.append(command[0])
+        made.files += _beside(command[0]) if lane.get("beside") else []
         for pair in environment:
             key, _, value = pair.partition("=")
             if key == "BRINK_BINARY":
                 made.files.append(value)
             script.append(f"export {key}={shlex.quote(value)}")
-        script.append(f"export GTEST_FILTER={shlex.quote(_left_out(label))}")
+        script.append(f"export GTEST_FILTER={shlex.quote(_left_out(label, lane['kernel']))}")
         script.append(f"one {shlex.quote(label)} {limit} " + " ".join(shlex.quote(w) for w in command))
     script.append(f'echo "1..{len(chosen)}"; exit $bad')
     begin = time.monotonic()

@@ -50,7 +50,7 @@ def guest(arguments, tree, ledger):
     # The guest's clock counts instructions: a walk's budget is work then, and no other load takes it away.
     words = [os.path.join(ROOT, "tools/vm"), "run", "--kernel", "6.12-arm64", "--counted", "--memory", "2G", "--timeout", str(int(arguments.minutes * 600) + 600),
              "--packages", "arm64-fidelity", "--env", "BRINK_EMULATED=1", "--add", tool, "--add", throwing]
-    script = [": > /tmp/ledger", "turn() {", "  lines=$(wc -l < /tmp/ledger)",
+    script = ["[ ! -x /usr/bin/gawk ] || ln -sf gawk /usr/bin/awk  # without its package's script that is an applet of busybox", ": > /tmp/ledger", "turn() {", "  lines=$(wc -l < /tmp/ledger)",
               f"  {tool} --mode $1 --alone --windows $3 --seconds {share:.1f} --ledger /tmp/ledger $2 > /tmp/said 2>&1 || {{ echo $1 $2: status $?; tail -n 5 /tmp/said; }}",
               "  grep -A12 WRONG /tmp/said", "  tail -n +$((lines + 1)) /tmp/ledger | sed 's/^/LEDGER /'", "}"]
     # Those that have least come first, should time not do for all.
