@@ -86,8 +86,8 @@ void Checker::KernelEdge() {
     led_at_ = stack_.size();
   }
   // Into a function's entry: a signal's handler, which returns by way of the restorer. Unless the thread was there
-  // already: a page that was not in memory, an interrupt.
-  if (!Kernel(entry_->to) && entry_->to != reached_) {
+  // already: a page that was not in memory, an interrupt. Where no record is before it, that is not known.
+  if (!Kernel(entry_->to) && reached_ && entry_->to != reached_) {
     Side to = SideOf(entry_->to);
     if (to.place.facts && to.place.facts->IsEntry(to.place.address) == Known::kYes) stack_.push_back({0, true});
   }

@@ -336,6 +336,13 @@ TEST(Policies, APageFaultAtAFunctionsEntryIsNoHandler) {
   EXPECT_EQ(result.policies[static_cast<size_t>(Policy::kReturnMatch)].held, 1u);
 }
 
+TEST(Policies, AWindowThatBeginsAtAPageFaultHasNoHandler) {
+  // The call was made before the window's first record: whether the kernel came back or entered a handler is not known.
+  BranchEntry again{0xffffffff81000000, At(cfi_inner), MakeInfo(Kind::kEret)};
+  EXPECT_THAT(Judge({again, kReturn}).violations, IsEmpty());
+  EXPECT_THAT(Judge({{At(cfi_inner_ret), 0, MakeInfo(Kind::kRet)}, again, kReturn}).violations, IsEmpty());
+}
+
 extern "C" const char _start[];
 TEST(Policies, RecordsOfTheProgramThatExecutedThisOneAreNotJudged) {
   BranchEntry begins{0xffffffff81000000, At(_start), MakeInfo(Kind::kEret)};
