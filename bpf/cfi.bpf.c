@@ -89,6 +89,8 @@ int cfi_call_exit(struct cfi_call *ctx)
 	return 0;
 }
 
+BRINK_SNAPSHOT_PRIME(cfi_prime)
+
 /* args: number, siginfo, sigaction. In the victim, before the signal acts: there is nothing ahead to walk. */
 SEC("raw_tp/signal_deliver")
 int cfi_signal(struct bpf_raw_tracepoint_args *ctx)

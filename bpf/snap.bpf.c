@@ -356,6 +356,8 @@ int snap_perf(void *ctx)
 	SNAP_END(ctx, &hit);
 }
 
+BRINK_SNAPSHOT_PRIME(snap_prime)
+
 /* manual: run by the collector on every CPU. Not a hit of the target: of the moment. */
 SEC("?raw_tp")
 int snap_manual(void *ctx)

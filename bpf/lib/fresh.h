@@ -16,11 +16,23 @@
 /* Longest way without a taken branch that is believed. */
 #define BRINK_FRESH_STRAIGHT 16384
 
+/* The newest of `nr` entries up to where one branch does not lead to the next, as at the way back from the kernel. */
+static inline __attribute__((always_inline)) __u32 brink_fresh_run(const struct brink_branch *now, __u32 nr)
+{
+	__u32 i;
+
+	for (i = 1; i < BRINK_MAX_HW_BRANCHES; i++) {
+		if (i >= nr || now[i - 1].from - now[i].to >= BRINK_FRESH_STRAIGHT)
+			break;
+	}
+	return i < nr ? i : nr;
+}
+
 /*
  * The number of entries of `now` that may be new, at most `nr`, where `before` is the snapshot before on this CPU and the
  * registers may have been emptied in between. Entries that came since then and are by chance what was at their place go
  * too: shorter, not wrong. Where everything is as before (a loop around a sleep, on hardware that counts no cycles),
- * what is new ends at the latest where one branch does not lead to the next: the way back from the kernel.
+ * what is new ends at the latest with such a run: the kernel let the thread go on.
  */
 static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const struct brink_branch *now, const struct brink_branch *before, __u32 nr)
 {
@@ -36,13 +48,7 @@ static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const str
 			break;
 		fresh = at;
 	}
-	if (fresh)
-		return fresh;
-	for (i = 1; i < BRINK_MAX_HW_BRANCHES; i++) {
-		if (i >= nr || now[i - 1].from - now[i].to >= BRINK_FRESH_STRAIGHT)
-			break;
-	}
-	return i < nr ? i : nr;
+	return fresh ? fresh : brink_fresh_run(now, nr);
 }
 
 #endif /* BRINK_BPF_LIB_FRESH_H_ */

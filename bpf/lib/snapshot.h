@@ -52,6 +52,17 @@ static inline __attribute__((always_inline)) struct brink_snapshot_slot *brink_s
 	return slot;
 }
 
+/* A program that user space runs once on each CPU before the others are attached: the driver's buffer is known from then on. */
+#define BRINK_SNAPSHOT_PRIME(name)		\
+	SEC("?raw_tp") int name(void *ctx)	\
+	{					\
+		__u32 seq;			\
+						\
+		(void)ctx;			\
+		brink_snapshot_take(&seq);	\
+		return 0;			\
+	}
+
 /* Another snapshot on this CPU has come since: what is found in the slot may be of both. */
 static inline __attribute__((always_inline)) int brink_snapshot_gone(__u32 seq)
 {
@@ -75,8 +86,11 @@ __weak __attribute__((noinline)) int brink_snapshot_settle(__u32 seq)
 	nr = (__u64)bytes / sizeof(struct brink_branch);
 	if (nr > BRINK_MAX_HW_BRANCHES)
 		nr = BRINK_MAX_HW_BRANCHES;
+	/* The first one of a CPU that has not been primed: what the driver had read before is not known. */
+	if (seq == 1)
+		nr = brink_fresh_run(slot->entries, nr);
 	/* The same thread, not switched out since the snapshot before: nobody has emptied the registers. */
-	if (nr && cpu->stint[0] != cpu->stint[1])
+	else if (nr && cpu->stint[0] != cpu->stint[1])
 		nr = brink_fresh_entries(slot->entries, cpu->half[~seq & 1].entries, nr);
 	/* By way of memory, where the verifier forgets which of the many ways led here. */
 	*(volatile __s64 *)&slot->bytes = nr;

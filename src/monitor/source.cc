@@ -21,6 +21,7 @@
 #include "cfi_scalar.skel.h"
 #include "session/core.h"
 #include "snap/syscalls.h"
+#include "snapshot/prime.h"
 
 namespace brink::cfi {
 namespace {
@@ -69,7 +70,7 @@ bool IsOptional(std::string_view call) {
   return false;
 }
 
-const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "cfi_exec", "cfi_fork", "brink_walk_on_event"};
+const char* const kPrograms[] = {"cfi_sys_enter", "cfi_sys_exit", "cfi_call_enter", "cfi_call_exit", "cfi_signal", "cfi_switch", "cfi_exec", "cfi_fork", "cfi_prime", "brink_walk_on_event"};
 
 }  // namespace
 
@@ -146,6 +147,7 @@ Status CheckSource::Configure(bpf_object* object) const {
   auto wanted = [&](std::string_view name) {
     if (name == "cfi_signal") return request_.signals || WatchesSigreturn();
     if (name == "cfi_switch") return request_.switches;
+    if (name == "cfi_prime") return held_.has_value();
     if (name == "cfi_exec") return held_.has_value() || WatchesSigreturn();
     if (name == "cfi_fork") return WatchesSigreturn();
     if (name == "cfi_call_enter") return !enters_.empty();
@@ -181,6 +183,9 @@ void CheckSource::OnTick(uint64_t now_ns) {
 
 Status CheckSource::Load(SourceContext& context) {
   RETURN_IF_ERROR(walk_->Load(context));
+  if (held_) {
+    if (const bpf_program* prime = bpf_object__find_program_by_name(walk_->object(), "cfi_prime")) PrimeSnapshots(prime, held_->cpus());
+  }
   Warm();
   return request_.config.deny ? LoadLsm(context) : OkStatus();
 }

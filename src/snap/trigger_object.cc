@@ -18,6 +18,7 @@
 #include "snap.skel.h"
 #include "snap/kernel_probe_error.h"
 #include "snapshot/kernel_code.h"
+#include "snapshot/prime.h"
 
 namespace brink::snap {
 StatusOr<std::unique_ptr<TriggerObject>> TriggerObject::Load(const TriggerPlan& plan, const Share& share, SharedMaps& maps) {
@@ -95,6 +96,8 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   // Only a signal's delivery looks for the branches from where it was made.
   if (plan_.trigger.kind != TriggerKind::kSignal) bpf_map__set_autocreate(skeleton_->maps.snap_made, false);
   if (!(plan_.config.flags & BRINK_SNAP_CFG_LEFT)) bpf_map__set_max_entries(skeleton_->maps.snap_left, 1);
+  const bool snapshots = plan_.config.flags & BRINK_SNAP_CFG_SNAPSHOT;
+  bpf_program__set_autoload(skeleton_->progs.snap_prime, snapshots);
   for (bpf_program* program : Programs()) {
     bpf_program__set_autoload(program, true);
     if (multi_ && user) bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
@@ -104,6 +107,7 @@ Status TriggerObject::Open(const Share& share, SharedMaps& maps) {
   }
   int error = snap_bpf__load(skeleton_);
   if (error) return BpfLoadError(-error, "load the program of " + plan_.trigger.text);
+  if (snapshots) PrimeSnapshots(skeleton_->progs.snap_prime, OnlineCpus());
   return OkStatus();
 }
 

@@ -58,6 +58,13 @@ TEST(Fresh, ALongLoopWithoutTheKernelIsNotTakenForOld) {
   EXPECT_EQ(Fresh(Read(before, Straight(0x401000, kDepth, 0)), before), kDepth);
 }
 
+TEST(Fresh, TheFirstOfACpuEndsAtItsFirstSeam) {
+  const Entries now = Read(Straight(0x401000, kDepth, 7), SinceSwitch(0x502000, 9, 9));
+  EXPECT_EQ(brink_fresh_run(now.data(), kDepth), 9u);
+  EXPECT_EQ(brink_fresh_run(Straight(0x401000, kDepth, 7).data(), kDepth), kDepth);
+  EXPECT_EQ(brink_fresh_run(now.data(), 0), 0u);
+}
+
 // Whatever was recorded and however often the registers were emptied: never an entry that is not of now.
 TEST(Fresh, NothingOldIsEverLeft) {
   std::mt19937_64 random(20261201);
