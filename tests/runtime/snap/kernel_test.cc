@@ -84,10 +84,13 @@ TEST(SnapKernel, TrueUserBranchesBeforeACrash) {
 TEST(SnapKernel, ReturnsOfAFunctionEndInItsOwnBranches) {
   SKIP_UNLESS("branch.snapshot");
   SKIP_UNLESS("bpf.fexit");
-  Snapped snapped = Snap({"--on", "fexit:" + kSeek, "--count", "1"}, "seeks");
-  ASSERT_EQ(snapped.captures.size(), 1u) << snapped.process.err;
+  // Several: an interrupt right before the snapshot leaves no room for the function's.
+  Snapped snapped = Snap({"--on", "fexit:" + kSeek, "--count", "5"}, "seeks");
+  ASSERT_EQ(snapped.captures.size(), 5u) << snapped.process.err;
   bool inside = false;
-  for (const auto& branch : snapped.captures[0]["branches"]) inside = inside || branch["from"]["symbol"] == kSeek || branch["to"]["symbol"] == kSeek;
+  for (const auto& capture : snapped.captures) {
+    for (const auto& branch : capture["branches"]) inside = inside || branch["from"]["symbol"] == kSeek || branch["to"]["symbol"] == kSeek;
+  }
   EXPECT_TRUE(inside) << snapped.captures[0]["branches"].dump();
 }
 
