@@ -15,10 +15,13 @@
 #define walk_begin a64_begin
 #define walk_run a64_run
 #define walk_step a64_step
+#define WALK_STACK_POINTER BRINK_A64_SP
 
 #else
 
 #include "walk/run.h"
+
+#define WALK_STACK_POINTER WALK_RSP
 
 #endif
 

@@ -30,6 +30,7 @@ struct {
 WALK_INLINE void walk_fill_miss(const struct brink_walk *w, const struct brink_sample *s, struct brink_miss *m, __u64 vm_stamp)
 {
 	__u64 page = w->miss_address & ~(__u64)(BRINK_WALK_PAGE_SIZE - 1);
+	const struct brink_walk_reg *sp = &w->reg[WALK_STACK_POINTER];
 
 	m->header.type = BRINK_REC_MISS;
 	m->header.version = BRINK_ABI_VERSION;
@@ -43,6 +44,7 @@ WALK_INLINE void walk_fill_miss(const struct brink_walk *w, const struct brink_s
 	m->tid = s->tid;
 	m->slot = w->miss_slot;
 	m->reason = w->miss_reason;
+	m->sp = sp->unk ? 0 : sp->val;
 	m->code_len = 0;
 	if (!bpf_probe_read_user(m->code, BRINK_WALK_PAGE_SIZE, (const void *)page)) {
 		m->code_len = BRINK_WALK_PAGE_SIZE;

@@ -100,8 +100,8 @@ RecordOptions::RecordOptions() {
 
       {.name = "walk-mode", .value = kRequired, .meta = "auto|task|irq", .group = walk, .help = "Where walks happen: as the thread returns to user space (task, depth up to 2048),\nor in the sampling interrupt (irq, up to 128). auto: irq, and task for what is deeper or could get\nfurther there, where the kernel has it.", .set = StoreString(&walk_mode)},
       {.name = "walk-wait", .value = kRequired, .meta = "PERCENT", .group = walk, .help = "Most time of a CPU that task-mode walks wait for code to be lifted and for vector registers\n(default 1, above 250 samples a second 0.3; 20 ms at once for each per cent). 0: they do not wait.", .set = StorePercent(&walk_wait_percent)},
-      {.name = "walk-budget", .value = kRequired, .meta = "TIME", .group = walk, .help = "Longest walk of one sample (task: default 2ms, at most 10ms; irq: 50us, 100us above depth 32, at most 100us).", .set = StoreDuration(&walk_budget_ns, 1'000)},
-      {.name = "walk-share", .value = kRequired, .meta = "PERCENT", .group = walk, .help = "Most walk time of a CPU (default 2, above 250 samples a second 0.7);\nwhat is above is counted as throttled, at 1000 samples a second up to three of four. 0: no limit.", .set = StorePercent(&walk_share_percent)},
+      {.name = "walk-budget", .value = kRequired, .meta = "TIME", .group = walk, .help = "Longest walk of one sample (task: default 2ms, at most 10ms; irq: 100us, which is the most).", .set = StoreDuration(&walk_budget_ns, 1'000)},
+      {.name = "walk-share", .value = kRequired, .meta = "PERCENT", .group = walk, .help = "Most walk time of a CPU (default 2, above 250 samples a second 0.5);\nwhat is above is counted as throttled, at 1000 samples a second up to four of five. 0: no limit.", .set = StorePercent(&walk_share_percent)},
       {.name = "code-cache", .value = kRequired, .meta = "SIZE", .group = walk, .help = "Memory for lifted code (default 28M).", .set = StoreSize(&code_cache)},
       {.name = "allow-device", .group = walk, .help = "Walk processes that map device memory, too; that memory itself is never read.", .set = StoreFlag(&allow_device)},
 

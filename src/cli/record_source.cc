@@ -115,6 +115,7 @@ Status UseWalk(const RecordOptions& options, const Overrides& overrides, RecordR
     walk.depth_is_wish = true;
   }
   walk.budget_ns = options.walk_budget_ns;
+  walk.interrupt_budget_ns = kWalkMaxBudgetNs;
   walk.share_permille = PermilleOr(options.walk_share_percent, usual.share_permille);
   walk.burst_ns = walk.share_permille * kWalkBurstNsPerPermille;
   walk.cache_bytes = options.code_cache;

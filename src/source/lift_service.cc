@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/thread.h"
-#include "source/process_memory.h"
 #include "walk/hash.h"
 
 namespace brink {
@@ -13,14 +12,10 @@ namespace {
 
 constexpr size_t kLongestInstruction = 15;
 constexpr size_t kKeepsRoom = 64;   // pages: a smaller cache is used whole
-constexpr double kFreeShare = 0.06, kSweepsRoom = 0.5;
+constexpr double kFreeShare = 0.06, kSweepsRoom = 0.5, kAheadRoom = 0.2, kLittleRoom = 0.1;
 constexpr uint64_t kBetweenEvictions = 8;  // misses
 constexpr size_t kPart = 96;  // instructions lifted at once: some 20 us
-constexpr size_t kMaxAhead = 4096;  // ways waiting to be followed for one miss
-constexpr int kUserBits = 56;  // no machine has larger addresses in user space; on arm64 libraries lie above 2^47
 
-uint64_t PageOf(uint64_t address) { return address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}; }
-uint16_t OffsetOf(uint64_t address) { return static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)); }
 bool WithinPage(const walk::WayOut& way) { return !way.through_pointer && way.offset >= 0 && way.offset < BRINK_WALK_PAGE_SIZE; }
 std::span<const uint8_t> CodeOf(const brink_miss& miss) { return {miss.code, std::min<size_t>(miss.code_len, sizeof miss.code)}; }
 
@@ -294,40 +289,8 @@ void LiftService::LiftCode(const brink_miss& miss, bool lifted, std::vector<walk
   MakeRoom();
   // A cache that fills up is for what walks really reach.
   double room = Room();
-  size_t ahead = room > 0.5 ? options_.ahead_pages : room > 0.25 ? options_.ahead_pages / 8 : 0;
+  const size_t ahead = room > kAheadRoom ? options_.ahead_pages : room > kLittleRoom ? options_.ahead_pages / 8 : 0;
   if (ahead > 0) LiftAhead(miss, std::move(ways), ahead);
-}
-
-void LiftService::LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most) {
-  ProcessMemory memory(options_.proc_root, miss.tgid);
-  if (!memory.ok()) return;  // gone, or not allowed: the next miss brings the code
-  std::deque<uint64_t> waiting;
-  absl::flat_hash_set<uint64_t> seen = {miss.address};
-  uint64_t lifted = 0;
-  auto add = [&](uint64_t page, const std::vector<walk::WayOut>& from) {
-    for (const walk::WayOut& way : from) {
-      uint64_t to = page + static_cast<uint64_t>(way.offset);
-      if (way.through_pointer && !memory.Read(to, &to, sizeof to)) continue;
-      if (to < BRINK_WALK_PAGE_SIZE || to >> kUserBits || !seen.insert(to).second) continue;
-      if (waiting.size() < kMaxAhead) waiting.push_back(to);
-    }
-  };
-  add(PageOf(miss.address), ways);
-  uint8_t code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
-  for (size_t done = 0; done < most && !waiting.empty();) {
-    uint64_t address = waiting.front(), page = PageOf(address);
-    waiting.pop_front();
-    if (!memory.Executable(address) || !memory.Read(page, code, BRINK_WALK_PAGE_SIZE)) continue;
-    bool tail = memory.Read(page + BRINK_WALK_PAGE_SIZE, code + BRINK_WALK_PAGE_SIZE, BRINK_WALK_TAIL);
-    ways.clear();
-    const PageCode there{miss.asid, page, {code, BRINK_WALK_PAGE_SIZE + (tail ? size_t{BRINK_WALK_TAIL} : 0)}};
-    if (LiftAll(there, {OffsetOf(address)}, &ways) == 0) continue;
-    ++done;
-    ++lifted;
-    add(page, ways);
-  }
-  MutexLock lock(mutex_);
-  stats_.ahead += lifted;
 }
 
 LiftStats LiftService::stats() const {

@@ -35,7 +35,8 @@ struct LiftServiceOptions {
   VettingOptions vetting;
   size_t queue_limit = 512;    // misses waiting; each is 4 KiB
   size_t max_processes = 4096; // judged address spaces remembered
-  size_t ahead_pages = 48;     // pages lifted ahead for one miss, following direct branches; 0: none
+  size_t ahead_pages = 48;     // pages lifted ahead for one miss, following direct branches and the stack; 0: none
+  size_t idle_pages = 512;     // the same while nothing else is to be done
   std::string proc_root = "/proc";
   // Code in which probes have replaced instructions, as it was before: into `meant`, which has the size of `code`. False: there
   // are none. Any thread.
@@ -89,6 +90,8 @@ class LiftService {
   void AddFirst(std::unique_ptr<brink_miss> miss) ABSL_LOCKS_EXCLUDED(mutex_);
   void Loop();
   void LiftCode(const brink_miss& miss, bool lifted, std::vector<walk::WayOut> ways);
+  static uint64_t PageOf(uint64_t address) { return address & ~uint64_t{BRINK_WALK_PAGE_SIZE - 1}; }
+  static uint16_t OffsetOf(uint64_t address) { return static_cast<uint16_t>(address & (BRINK_WALK_PAGE_SIZE - 1)); }
   // A page's code as it came with a miss: the address of its first byte, its bytes and those behind them.
   struct PageCode {
     uint64_t asid, page;
@@ -101,8 +104,11 @@ class LiftService {
   uint32_t LiftAll(const PageCode& page, std::vector<uint16_t> starts, std::vector<walk::WayOut>* ways) ABSL_LOCKS_EXCLUDED(cache_mutex_);
   // Where one walk came through, others come through the functions beside: all of the page, while there is room.
   void LiftBeside(const PageCode& page) ABSL_LOCKS_EXCLUDED(cache_mutex_);
-  // Follows ways out through the process's memory while it lives: what a walk needs next is lifted before it misses.
+  // Follows the stack's return addresses and ways out through the process's memory while it lives: what a walk needs next is
+  // lifted before it misses.
   void LiftAhead(const brink_miss& miss, std::vector<walk::WayOut> ways, size_t most);
+  // More than what is likely, after so many pages: only with ample room, and while no miss waits.
+  bool GoesOnAhead(size_t done, size_t most) ABSL_LOCKS_EXCLUDED(mutex_);
   uint32_t PageFor(uint64_t asid, uint64_t address, std::span<const uint8_t> code) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   void Publish(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_);
   void TakeStats() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache_mutex_) ABSL_LOCKS_EXCLUDED(mutex_);

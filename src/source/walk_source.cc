@@ -125,7 +125,7 @@ class WalkSource::Maps : public WalkTables {
 
 WalkDefaults WalkDefaultsFor(uint64_t frequency) {
   const uint32_t depth = frequency == 0 ? kWalkDefaultDepth : frequency <= 125 ? 256 : frequency <= 250 ? 128 : kWalkDefaultDepth;
-  if (frequency > 250) return {.depth = depth, .share_permille = 7, .wait_permille = 3};
+  if (frequency > 250) return {.depth = depth, .share_permille = 5, .wait_permille = 3};
   return {.depth = depth, .share_permille = 20, .wait_permille = 10};
 }
 
@@ -206,7 +206,8 @@ Status WalkSource::LoadObject(SourceContext& context, const void* elf, size_t si
   brink_walk_config config{};
   config.depth = options_.depth;
   config.max_steps = options_.max_steps;
-  const uint64_t in_interrupt = options_.depth > kWalkDefaultDepth ? kWalkMaxBudgetNs : kWalkDefaultBudgetNs;
+  const uint64_t by_depth = options_.depth > kWalkDefaultDepth ? kWalkMaxBudgetNs : kWalkDefaultBudgetNs;
+  const uint64_t in_interrupt = options_.interrupt_budget_ns ? options_.interrupt_budget_ns : by_depth;
   config.budget_ns = static_cast<uint32_t>(options_.budget_ns ? options_.budget_ns : deferred ? kWalkTaskDefaultBudgetNs : in_interrupt);
   config.reserve_ns = std::min(config.budget_ns / 4, kReserveNs + kReserveNsPerBranch * options_.depth);
   config.kind_mask = options_.kind_mask;

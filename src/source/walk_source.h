@@ -35,6 +35,7 @@ struct WalkSourceOptions {
   uint32_t depth = 0;                     // branches of a stack; 0: the default of the mode
   bool depth_is_wish = false;             // interrupt mode takes as much of it as it can
   uint64_t budget_ns = 0;                 // of one walk; 0: the default of the mode
+  uint64_t interrupt_budget_ns = 0;       // in interrupt mode where budget_ns is 0; 0: by the depth
   uint32_t share_permille = 20;           // most walk time of a CPU; 0: no limit
   uint32_t burst_ns = 10'000'000;         // of it what may be used up at once
   uint32_t max_steps = 0;                 // 0: from the depth

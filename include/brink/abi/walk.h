@@ -256,9 +256,10 @@ struct brink_miss {
 	__u32 slot;		/* page that was found, 0 = none */
 	__u16 reason;		/* enum brink_miss_reason */
 	__u16 code_len;		/* valid bytes of `code`: 0 (page not in memory), 4096 or 4096 + BRINK_WALK_TAIL */
+	__u64 sp;		/* stack pointer where the walk stands; 0: not known */
 	__u8 code[BRINK_WALK_PAGE_SIZE + BRINK_WALK_TAIL];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_miss) == 4224);
+BRINK_ABI_ASSERT(sizeof(struct brink_miss) == 4232);
 BRINK_ABI_FIELD(struct brink_miss, header, 0, 8);
 BRINK_ABI_FIELD(struct brink_miss, time_ns, 8, 8);
 BRINK_ABI_FIELD(struct brink_miss, asid, 16, 8);
@@ -270,7 +271,8 @@ BRINK_ABI_FIELD(struct brink_miss, tid, 52, 4);
 BRINK_ABI_FIELD(struct brink_miss, slot, 56, 4);
 BRINK_ABI_FIELD(struct brink_miss, reason, 60, 2);
 BRINK_ABI_FIELD(struct brink_miss, code_len, 62, 2);
-BRINK_ABI_FIELD(struct brink_miss, code, 64, 4160);
+BRINK_ABI_FIELD(struct brink_miss, sp, 64, 8);
+BRINK_ABI_FIELD(struct brink_miss, code, 72, 4160);
 
 /* --- configuration (read-only data of the BPF objects) ------------------------------------------------------------ */
 

@@ -21,7 +21,7 @@ PROGRAMS = {
                 "for _ in range(60): json.loads(json.dumps(d)); sorted(d, key=lambda k: k[::-1])"],
     "gzip": ["sh", "-c", "gzip -9 -c @INPUT@ @INPUT@ > /dev/null"],
     "xz": ["sh", "-c", "xz -3 -c @INPUT@ @INPUT@ @INPUT@ > /dev/null"],
-    "perl": ["perl", "-e", "my %h; for my $i (1..4000000) { $h{($i*7919)%65537} .= chr(65+$i%26); } my $n=0;"
+    "perl": ["perl", "-e", "my %h; for my $i (1..12000000) { $h{($i*7919)%65537} .= chr(65+$i%26); } my $n=0;"
              " for (keys %h) { $n += tr/A// if /AB|[K-P]+Q/ } print $n"],
     "sort": ["sh", "-c", "LC_ALL=C sort -S 512M @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ @TEXT@ > /dev/null"],
     "cc1": ["gcc", "-O2", "-c", "@SOURCE@", "-o", "/dev/null"],

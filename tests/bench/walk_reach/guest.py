@@ -3,7 +3,7 @@
 instructions (4 a nanosecond, on arm64 1; tools/vm run --counted), so that the walk's budget means work and not the speed of the
 emulation. --sources: what a program takes under each source, over what it takes alone, in the same guest.
 
-usage: guest.py [--kernel NAME] [--brink BUILD] [--rate HZ] [--scale X] [--record OPTIONS] [--programs LIST] [--sources LIST]
+usage: guest.py [--kernel NAME] [--brink BUILD] [--rate HZ] [--scale X] [--record OPTIONS] [--programs LIST] [--c FILE] [--sources LIST]
 """
 import argparse
 import json
@@ -34,6 +34,13 @@ def needs(program, command):
     return []
 
 
+def preprocessed(source, folder):
+    """For a guest without header files."""
+    path = os.path.join(folder, "preprocessed.i")
+    subprocess.run(["gcc", "-E", source, "-o", path], check=True)
+    return path
+
+
 def row(program, path):
     with open(path, encoding="utf-8") as file:
         figures = {key: value for key, value in run.numbers(json.load(file)).items() if key.startswith("walk_")}
@@ -41,7 +48,7 @@ def row(program, path):
     samples = sum(stops.values()) or 1
     ends = ", ".join(f"{key} {100 * value / samples:.1f}" for key, value in sorted(stops.items(), key=lambda s: -s[1]) if value and key != "full")
     print(f"{program:10} {samples:6.0f} samples {100 * figures.get('walk_full_share', 0):5.1f} % full, depth {figures.get('walk_mean_depth', 0):5.1f}, "
-          f"{figures.get('walk_step_ns', 0):6.1f} ns a step; {ends}", flush=True)
+          f"{figures.get('walk_step_ns', 0):6.1f} ns a step, full stack {figures.get('walk_full_median_ns', 0) / 1000:5.1f} us; {ends}", flush=True)
 
 
 def at_home(command):
@@ -75,13 +82,17 @@ def main():
     parser.add_argument("--rate", default="250")
     parser.add_argument("--scale", type=float, default=0.3)
     parser.add_argument("--record", default="--depth 32")
-    parser.add_argument("--programs", default="python3,gzip,xz,perl,sort,cc1")
+    parser.add_argument("--programs", default="python3,gzip,xz,perl,sort,cc1,node")
+    parser.add_argument("--c", help="what cc1 compiles, as in run.py")
     parser.add_argument("--sources", default="", help="for instance walk,hop,step")
     args = parser.parse_args()
     foreign = args.kernel.endswith("-arm64")
     brink = os.path.abspath(args.brink or ("build-arm64/brink" if foreign else "build/brink"))
     with tempfile.TemporaryDirectory() as folder:
         names = run.inputs(folder, args.scale)
+        names["@C@"] = args.c or names["@C@"]
+        if not foreign:
+            names["@C@"] = preprocessed(names["@C@"], folder)
         added, lines = [brink, folder], []
         for program in args.programs.split(","):
             command = run.PROGRAMS[program][0]

@@ -250,6 +250,34 @@ TEST_F(LiftServiceTest, AWalkThatWaitsIsServedAtOnceAndTheRestIsLeftToTheService
   EXPECT_EQ(tables_.lines.size(), 64u);
 }
 
+// The line that holds the code at an address of this process.
+uint64_t HashHere(uint64_t address) {
+  __u64 words[8];
+  std::memcpy(words, reinterpret_cast<const void*>(address & ~uint64_t{63}), sizeof words);
+  return brink_walk_line_hash(words, static_cast<__u32>(address >> 6 & 63));
+}
+
+__attribute__((noinline)) uint64_t ReturnsTo() { return reinterpret_cast<uint64_t>(__builtin_return_address(0)); }
+
+TEST_F(LiftServiceTest, WhatTheFramesOnTheStackReturnToIsLiftedAhead) {
+  LiftServiceOptions options = Options();
+  options.ahead_pages = 8;
+  LiftService service(uops_, pages_, &tables_, options);
+  std::vector<uint64_t> stack(64, 1);
+  const uint64_t back = ReturnsTo();
+  brink_miss miss = Miss(1);
+  service.Handle(miss);
+  EXPECT_FALSE(tables_.lines.contains(HashHere(back))) << "no stack pointer is known";
+
+  stack[1] = reinterpret_cast<uint64_t>(&ReturnsTo);  // code, and no call ends there
+  stack[5] = back;
+  miss = Miss(2);
+  miss.sp = reinterpret_cast<uint64_t>(stack.data());
+  service.Handle(miss);
+  EXPECT_TRUE(tables_.lines.contains(HashHere(back)));
+  EXPECT_GE(service.stats().ahead, 1u);
+}
+
 // 511 pages.
 // What is to come is lifted on the caller's thread, whatever waits in the queue.
 TEST_F(LiftServiceTest, WholePagesAreLiftedBesideTheQueue) {

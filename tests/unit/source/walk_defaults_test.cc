@@ -8,7 +8,7 @@ namespace {
 
 TEST(WalkDefaults, FollowTheFrequency) {
   const WalkDefaults deep{.depth = 256, .share_permille = 20, .wait_permille = 10}, middle{.depth = 128, .share_permille = 20, .wait_permille = 10},
-      shallow{.depth = 32, .share_permille = 7, .wait_permille = 3}, period{.depth = 32, .share_permille = 20, .wait_permille = 10};
+      shallow{.depth = 32, .share_permille = 5, .wait_permille = 3}, period{.depth = 32, .share_permille = 20, .wait_permille = 10};
   const struct {
     uint64_t frequency;
     WalkDefaults expected;
