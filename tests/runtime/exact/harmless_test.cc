@@ -56,11 +56,11 @@ TEST_P(Harmless, TargetsSurviveTheDeathOfBrinkAtAnyMoment) {
   int survived = 0;
   size_t loaded = 0;
   for (int i = 0; i < rounds; ++i) {
-    pid_t target = StartTarget({"work", "900", "33"});
+    pid_t target = StartTarget({"work", std::to_string(Patient(900)), "33"});
     SleepMs(20);
     pid_t brink = StartBrink(Record(GetParam(), folder, {"-p", std::to_string(target)}));
     // From before the helper is there to well into the recording.
-    SleepMs(static_cast<double>(random() % 800));
+    SleepMs(static_cast<double>(random() % static_cast<unsigned>(Patient(800))));
     std::vector<uint32_t> programs = BpfPrograms(brink);
     ::kill(brink, SIGKILL);
     WaitFor(brink, 10);
@@ -79,7 +79,7 @@ TEST_P(Harmless, TargetsSurviveTheDeathOfBrinkAtAnyMoment) {
 TEST_P(Harmless, TargetsSurviveAnOrderlyEnd) {
   TempDir folder;
   for (const char* duration : {"1ms", "250ms", "500ms"}) {
-    pid_t target = StartTarget({"work", "2500", "33"});
+    pid_t target = StartTarget({"work", std::to_string(Patient(2500)), "33"});
     SleepMs(20);
     auto brink = RunBrink(Record(GetParam(), folder, {"-p", std::to_string(target), "--duration", duration}));
     EXPECT_EQ(brink.status, 0) << brink.err;

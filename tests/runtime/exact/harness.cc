@@ -92,6 +92,8 @@ bool ProgramsAreGone(const std::vector<uint32_t>& ids, double seconds) {
   return false;
 }
 
+int Patient(int ms) { return std::getenv("BRINK_EMULATED") ? 8 * ms : ms; }
+
 bool Thorough() { return std::getenv("BRINK_LONG") != nullptr; }
 
 }  // namespace brink::exact_test

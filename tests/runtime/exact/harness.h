@@ -25,6 +25,9 @@ bool ProgramsAreGone(const std::vector<uint32_t>& ids, double seconds);
 // Whether BRINK_LONG asks for the long form.
 bool Thorough();
 
+// Milliseconds in which brink is as far as on a machine in `ms`: an emulated one (BRINK_EMULATED) is an order of magnitude slower.
+int Patient(int ms);
+
 std::string TargetPath();
 
 }  // namespace brink::exact_test

@@ -64,7 +64,7 @@ TEST(HostWalker, FollowsCallLoopAndReturnUpToTheSystemCall) {
       0x75, 0xfc,                    // 0e jnz 0c
       0xc3,                          // 10 ret
   });
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_SYSCALL);
   EXPECT_EQ(result.end_ip, kCode + 0x0a);
@@ -81,7 +81,7 @@ TEST(HostWalker, NeverFollowsCodeThatItHasWrittenItself) {
       0xc6, 0x05, 0x79, 0x00, 0x00, 0x00, 0xc3,  // 00 mov byte [rip+0x79], 0xc3: writes 80
       0xe9, 0x74, 0x00, 0x00, 0x00,              // 07 jmp 80
   });
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_CODE_CHANGED);
   EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode + 7, kCode + 0x80)));
@@ -93,7 +93,7 @@ TEST(HostWalker, EndsWhereItWritesIntoTheLineThatItExecutes) {
       0xc6, 0x05, 0x19, 0x00, 0x00, 0x00, 0xc3,  // 02 mov byte [rip+0x19], 0xc3: writes 22
       0xeb, 0xf7,                                // 09 jmp 02
   });
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_CODE_CHANGED);
   EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode, kCode + 2)));
@@ -102,7 +102,7 @@ TEST(HostWalker, EndsWhereItWritesIntoTheLineThatItExecutes) {
 
 TEST(HostWalker, EndsAtAConditionOnTheTimeStampCounter) {
   Process process({0x0f, 0x31, 0x85, 0xc0, 0x74, 0x00});  // rdtsc; test eax, eax; jz
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_UNKNOWN_CONDITION);
   EXPECT_EQ(result.end_ip, kCode + 4);
@@ -117,7 +117,7 @@ TEST(HostWalker, CountsTheElementWhoseComparisonIsUnknown) {
   });
   process.registers.gpr[6] = kData + 64;
   process.registers.gpr[7] = kData;
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   WalkOptions options;
   const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
   EXPECT_EQ(result.stop, BRINK_STOP_UNKNOWN_CONDITION);
@@ -141,7 +141,7 @@ TEST(HostWalker, SeesItsOwnStores) {
       0x0f, 0x05,                                // 0a syscall
   });
   process.registers.gpr[7] = kData + 60;  // crosses a line
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_SYSCALL);
   EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode + 7, kCode + 0x0a)));
@@ -151,7 +151,7 @@ TEST(HostWalker, SeesItsOwnStores) {
 
 TEST(HostWalker, CrossesPagesInTheMiddleOfAnInstruction) {
   Process process({0xb8, 0x01, 0x00, 0x00, 0x00, 0x0f, 0x05}, kCode + 4094);
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_SYSCALL);
   EXPECT_EQ(walker.Gpr(0), 1u);
@@ -159,7 +159,7 @@ TEST(HostWalker, CrossesPagesInTheMiddleOfAnInstruction) {
 
 TEST(HostWalker, NoticesChangedCodeAndLiftsItAgain) {
   Process process({0xb8, 0x01, 0x00, 0x00, 0x00, 0x0f, 0x05});
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   EXPECT_EQ(walker.Walk(process.registers, process.Reader()).stop, BRINK_STOP_SYSCALL);
   *process.At(kCode + 1) = 7;
   EXPECT_EQ(walker.Walk(process.registers, process.Reader()).stop, BRINK_STOP_SYSCALL);
@@ -168,7 +168,7 @@ TEST(HostWalker, NoticesChangedCodeAndLiftsItAgain) {
 
 TEST(HostWalker, NeverWalksOverABreakpoint) {
   Process process({0x90, 0xcc});
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader());
   EXPECT_EQ(result.stop, BRINK_STOP_MISS);
   EXPECT_EQ(result.end_ip, kCode + 1);
@@ -177,7 +177,7 @@ TEST(HostWalker, NeverWalksOverABreakpoint) {
 TEST(HostWalker, NeverReadsDeviceMemoryAndTreatsVvarAsUnknown) {
   Process process({0x8b, 0x07, 0x85, 0xc0, 0x74, 0x00});  // mov eax, [rdi]; test eax, eax; jz
   process.registers.gpr[7] = kData + 128;
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   WalkOptions options;
   options.ranges = {{kData, kData + 4096, BRINK_RANGE_DEVICE, 0}};
   const WalkResult device = walker.Walk(process.registers, process.Reader(), options);
@@ -201,7 +201,7 @@ TEST(HostWalker, EndsBeforeAStoreThatThePageDoesNotPermit) {
       if (address >= kData + 0x800 && address < kData + 4096) return 0;
       return BRINK_ACCESS_WRITE | BRINK_ACCESS_EXEC;
     };
-    HostWalker walker;
+    HostWalker walker(LiftOptions{});
     const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
     EXPECT_EQ(result.stop, BRINK_STOP_FAULT);
     EXPECT_EQ(result.end_ip, kCode + 6);
@@ -215,7 +215,7 @@ TEST(HostWalker, EndsAtCodeThatThePageDoesNotPermit) {
   process.registers.gpr[0] = kCode + 4096;
   WalkOptions options;
   options.access = [](uint64_t address) -> uint32_t { return address < kCode + 4096 ? BRINK_ACCESS_EXEC : BRINK_ACCESS_WRITE; };
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
   EXPECT_EQ(result.stop, BRINK_STOP_FAULT);
   EXPECT_THAT(Pairs(result), ElementsAre(std::pair(kCode, kCode + 4096)));
@@ -224,7 +224,7 @@ TEST(HostWalker, EndsAtCodeThatThePageDoesNotPermit) {
 
 TEST(HostWalker, StopsAtDepthAndAtTheStepBudget) {
   Process process({0xeb, 0xfe});  // jmp to itself
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   WalkOptions options;
   options.depth = 2048;
   options.max_steps = 60000;
@@ -239,7 +239,7 @@ TEST(HostWalker, StopsAtDepthAndAtTheStepBudget) {
 
 TEST(HostWalker, KeepsOnlyTheKindsAskedFor) {
   Process process({0xe8, 0x02, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xc3});  // call 7; syscall; ret
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   WalkOptions options;
   options.kind_mask = 1u << 6;
   const WalkResult result = walker.Walk(process.registers, process.Reader(), options);
@@ -248,7 +248,7 @@ TEST(HostWalker, KeepsOnlyTheKindsAskedFor) {
 
 TEST(HostWalker, SegmentBasesAreUnknownUnlessGiven) {
   Process process({0x64, 0x8b, 0x04, 0x25, 0x10, 0x00, 0x00, 0x00, 0x85, 0xc0, 0x74, 0x02, 0x90, 0x90, 0x0f, 0x05});  // mov eax, fs:[16]; test; jz +2
-  HostWalker walker;
+  HostWalker walker(LiftOptions{});
   EXPECT_EQ(walker.Walk(process.registers, process.Reader()).stop, BRINK_STOP_UNKNOWN_CONDITION);
   process.registers.fs_base = kData;
   const WalkResult result = walker.Walk(process.registers, process.Reader());
