@@ -339,8 +339,11 @@ TEST(A64Diff, InstructionsAgreeWithTheMachine) {
   if (!Disassemble({&nop, 1})) empty.insert({"vector-same-half", "vector-misc-half"});
   for (uint32_t form = 0; form < static_cast<uint32_t>(a64::Form::kCount); ++form) {
     const std::string name = a64::NameOf(static_cast<a64::Form>(form));
+    const Tally& tally = tallies[name];
     if (empty.contains(name)) continue;
-    EXPECT_GT(tallies[name].cases, 0u) << name;
+    // Tags of memory are an extension that the guest's CPU lacks.
+    if (name == "add-tag" && tally.cases == 0 && tally.undefined > 0) std::cout << "| add-tag: this machine has none |\n";
+    else EXPECT_GT(tally.cases, 0u) << name;
   }
   EXPECT_GE(compared, wanted);
   EXPECT_GT(known, compared / 5);
