@@ -17,6 +17,8 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/shm /dev/pts
 mount -t devpts devpts /dev/pts
+ln -sf /proc/self/fd /dev/fd
+for pair in 0:stdin 1:stdout 2:stderr; do ln -sf fd/${pair%%:*} /dev/${pair#*:}; done # as every init does
 mount -t tmpfs tmp /dev/shm
 mount -t tmpfs tmp /run
 mount -t bpf bpf /sys/fs/bpf

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <nlohmann/json.hpp>
 
@@ -26,7 +27,7 @@ Alarm MakeAlarm(Policy policy, uint64_t from, uint64_t to, uint64_t time_ns) {
   alarm.time_ns = time_ns;
   alarm.process.exec_id = "boot-5000000000-77";
   alarm.context.point = BRINK_CFI_EXIT;
-  alarm.context.syscall = 0;
+  alarm.context.syscall = SYS_read;
   alarm.branches = {{{.from = from, .to = to, .info = MakeInfo(Kind::kRet)}}};
   return alarm;
 }
@@ -112,7 +113,7 @@ TEST(AlarmText, AnAlarmIsExplained) {
   Alarm alarm = MakeAlarm(Policy::kStack, 0x10, 0x20, kSecond);
   alarm.context.action = BRINK_CFI_DID_KILL;
   alarm.context.point = BRINK_CFI_ENTER;
-  alarm.context.syscall = 10;
+  alarm.context.syscall = SYS_mprotect;
   alarm.lost = 1;
   auto words = Explain(AlarmJson(alarm, {}));
   ASSERT_TRUE(words.ok()) << words.status();
