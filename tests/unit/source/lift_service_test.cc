@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -36,6 +39,22 @@ class Tables : public WalkTables {
   bool quiet = true;  // no walk is under way
 };
 
+// Instructions of the machine that lifts.
+#if defined(__aarch64__)
+constexpr std::array<uint8_t, 4> kReturn = {0xc0, 0x03, 0x5f, 0xd6}, kNop = {0x1f, 0x20, 0x03, 0xd5}, kBreakpoint = {0x00, 0x00, 0x20, 0xd4};
+std::array<uint8_t, 4> Marked(uint32_t mark) {  // mov w0, mark
+  const uint32_t word = 0x52800000 | (mark & 0xffff) << 5;
+  return std::bit_cast<std::array<uint8_t, 4>>(word);
+}
+#else
+constexpr std::array<uint8_t, 1> kReturn = {0xc3}, kNop = {0x90}, kBreakpoint = {0xcc};
+std::array<uint8_t, 5> Marked(uint32_t mark) {  // mov eax, mark
+  std::array<uint8_t, 5> code = {0xb8};
+  std::memcpy(&code[1], &mark, sizeof(mark));
+  return code;
+}
+#endif
+
 class LiftServiceTest : public testing::Test {
  protected:
   explicit LiftServiceTest(size_t pages = 64) : uops_(pages * 640), pages_(pages), service_(uops_, pages_, &tables_, Options()) {}
@@ -54,10 +73,9 @@ class LiftServiceTest : public testing::Test {
     miss.tgid = static_cast<uint32_t>(getpid());
     miss.reason = BRINK_MISS_PAGE;
     miss.code_len = sizeof(miss.code);
-    std::memset(miss.code, 0xc3, sizeof(miss.code));
-    miss.code[1] = 0xb8;  // mov eax, mark
-    std::memcpy(miss.code + 2, &mark, sizeof(mark));
-    miss.code[0] = 0x90;
+    for (size_t at = 0; at + kReturn.size() <= sizeof(miss.code); at += kReturn.size()) std::copy(kReturn.begin(), kReturn.end(), miss.code + at);
+    const auto marked = Marked(mark);
+    std::copy(marked.begin(), marked.end(), std::copy(kNop.begin(), kNop.end(), miss.code));
     return miss;
   }
   static uint64_t HashOf(const brink_miss& miss, uint32_t line) {
@@ -183,7 +201,7 @@ TEST_F(LiftServiceTest, AForgottenLineIsEnteredAgainWhenItIsMissed) {
 // The page begins with a breakpoint: nothing can be lifted there, unless somebody knows what it stands for.
 TEST_F(LiftServiceTest, CodeUnderAProbeIsLiftedAsItWas) {
   brink_miss miss = Miss(1);
-  miss.code[0] = 0xcc;
+  std::copy(kBreakpoint.begin(), kBreakpoint.end(), miss.code);
   service_.Handle(miss);
   const uint32_t blind = tables_.lines[HashOf(miss, 0)];
   const auto lifted_at = [&](uint32_t slot, uint64_t offset) {
@@ -198,7 +216,7 @@ TEST_F(LiftServiceTest, CodeUnderAProbeIsLiftedAsItWas) {
   LiftServiceOptions options = Options();
   options.restore = [](std::span<const uint8_t> code, std::vector<uint8_t>* meant) {
     meant->assign(code.begin(), code.end());
-    meant->front() = 0x90;
+    std::copy(kNop.begin(), kNop.end(), meant->begin());
     return true;
   };
   LiftService knows(uops, pages, &tables, options);
