@@ -212,6 +212,7 @@ int snap_leaves(void *ctx)
 	tid = task->pid;
 	if (!tid || !hit.shot)
 		return 0;
+	brink_snapshot_leaving(hit.shot_seq);
 	/* Between a signal's making and its delivery: what goes on from the snapshot of its making is what was there before. */
 	made = bpf_map_lookup_elem(&snap_made, &tid);
 	if (made && snap_made_is_fresh(made->reserved))

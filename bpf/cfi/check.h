@@ -182,8 +182,11 @@ brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
 {
 	__u32 seq = 0;
 	struct brink_snapshot_slot *taken = brink_snapshot_take(&seq);
-	long nr = brink_snapshot_settle(seq);
+	long nr;
 
+	if (slot->cfi.point == BRINK_CFI_SWITCH)
+		brink_snapshot_leaving(seq);
+	nr = brink_snapshot_settle(seq);
 	if (nr >= 0)
 		nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
 

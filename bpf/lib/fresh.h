@@ -28,15 +28,10 @@ static inline __attribute__((always_inline)) __u32 brink_fresh_run(const struct 
 	return i < nr ? i : nr;
 }
 
-/*
- * The number of entries of `now` that may be new, at most `nr`, where `before` is the snapshot before on this CPU and the
- * registers may have been emptied in between. Entries that came since then and are by chance what was at their place go
- * too: shorter, not wrong. Where everything is as before (a loop around a sleep, on hardware that counts no cycles),
- * what is new ends at the latest with such a run: the kernel let the thread go on.
- */
-static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const struct brink_branch *now, const struct brink_branch *before, __u32 nr)
+/* Where the entries begin that are what they were in `before`, to the end. */
+static inline __attribute__((always_inline)) __u32 brink_fresh_tail(const struct brink_branch *now, const struct brink_branch *before, __u32 nr)
 {
-	__u32 fresh = nr, i;
+	__u32 tail = nr, i;
 
 	for (i = 0; i < BRINK_MAX_HW_BRANCHES; i++) {
 		__u32 at = nr - 1 - i;
@@ -46,9 +41,34 @@ static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const str
 			break;
 		if (now[at].from != before[at].from || now[at].to != before[at].to || now[at].info != before[at].info)
 			break;
-		fresh = at;
+		tail = at;
 	}
-	return fresh ? fresh : brink_fresh_run(now, nr);
+	return tail;
+}
+
+/*
+ * The number of entries of snapshot `seq`, the newest of its CPU and `nr` long, that may be new. The one before counts if
+ * it was the driver's last reading, which another tracer may have made meanwhile.
+ *
+ * In the same stint nothing has emptied the registers since: what was new then is new still. Else all that stands where it
+ * stood goes, also what came since and is the same by chance: shorter, not wrong. Where everything is as before (a loop
+ * around a sleep, on hardware that counts no cycles), what is new ends at the latest with the run that the kernel began.
+ */
+static inline __attribute__((always_inline)) __u32 brink_fresh_entries(const struct brink_snapshot_cpu *cpu, __u32 seq, __u32 nr)
+{
+	const struct brink_snapshot_slot *now = &cpu->half[seq & 1], *before = &cpu->half[~seq & 1];
+	__u32 had = cpu->count[~seq & 1], tail;
+
+	if (!before->seq || before->seq != seq - 1 || before->bytes < 0)
+		return brink_fresh_run(now->entries, nr);
+	if (cpu->stint[0] != cpu->stint[1])
+		had = 0;
+	if (had >= nr)
+		return nr;
+	tail = brink_fresh_tail(now->entries, before->entries, nr);
+	if (had)
+		return tail > had ? tail : had;
+	return tail ? tail : brink_fresh_run(now->entries, nr);
 }
 
 #endif /* BRINK_BPF_LIB_FRESH_H_ */

@@ -39,17 +39,26 @@ static inline __attribute__((always_inline)) struct brink_snapshot_cpu *brink_sn
 static inline __attribute__((always_inline)) struct brink_snapshot_slot *brink_snapshot_take(__u32 *seq)
 {
 	struct brink_snapshot_cpu *cpu = brink_snapshots_here();
-	/* Plain and before the snapshot: whoever interrupts us finishes before we go on. */
-	__u32 turn = ++cpu->seq;
+	__u32 turn = __sync_fetch_and_add(&cpu->seq, 1) + 1;
 	struct brink_snapshot_slot *slot = &cpu->half[turn & 1];
 	const struct task_struct___stint *task;
 
 	slot->bytes = bpf_get_branch_snapshot(slot->entries, sizeof(slot->entries), 0);
 	task = (const void *)bpf_get_current_task_btf();
-	slot->seq = turn;
 	cpu->stint[turn & 1] = (__u64)task->pid << 32 | (__u32)(task->nvcsw + task->nivcsw);
+	cpu->count[turn & 1] = 0;
+	slot->seq = turn;
+	/* Whoever came in between has read before us or after us: the next one cannot go by it. */
+	if (*(volatile __u32 *)&cpu->seq != turn)
+		cpu->half[~turn & 1].seq = 0;
 	*seq = turn;
 	return slot;
+}
+
+/* The thread is leaving the CPU, and is counted as gone already: its next snapshot is of another stint. */
+static inline __attribute__((always_inline)) void brink_snapshot_leaving(__u32 seq)
+{
+	brink_snapshots_here()->stint[seq & 1] = ~(__u64)seq;
 }
 
 /* A program that user space runs once on each CPU before the others are attached: the driver's buffer is known from then on. */
@@ -86,12 +95,8 @@ __weak __attribute__((noinline)) int brink_snapshot_settle(__u32 seq)
 	nr = (__u64)bytes / sizeof(struct brink_branch);
 	if (nr > BRINK_MAX_HW_BRANCHES)
 		nr = BRINK_MAX_HW_BRANCHES;
-	/* The first one of a CPU that has not been primed: what the driver had read before is not known. */
-	if (seq == 1)
-		nr = brink_fresh_run(slot->entries, nr);
-	/* The same thread, not switched out since the snapshot before: nobody has emptied the registers. */
-	else if (nr && cpu->stint[0] != cpu->stint[1])
-		nr = brink_fresh_entries(slot->entries, cpu->half[~seq & 1].entries, nr);
+	if (nr)
+		nr = brink_fresh_entries(cpu, seq, nr);
 	/* By way of memory, where the verifier forgets which of the many ways led here. */
 	*(volatile __s64 *)&slot->bytes = nr;
 	nr = *(volatile __s64 *)&slot->bytes;
@@ -99,6 +104,7 @@ __weak __attribute__((noinline)) int brink_snapshot_settle(__u32 seq)
 		if (i >= nr || (!slot->entries[i].from && !slot->entries[i].to))
 			break;
 	}
+	cpu->count[seq & 1] = i;
 	slot->bytes = i * sizeof(struct brink_branch);
 	return brink_snapshot_gone(seq) ? -11 /* EAGAIN */ : (int)i;
 }

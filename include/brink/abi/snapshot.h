@@ -29,14 +29,16 @@ BRINK_ABI_FIELD(struct brink_snapshot_slot, entries, 16, 24 * BRINK_MAX_HW_BRANC
  */
 struct brink_snapshot_cpu {
 	__u32 seq;		/* snapshots begun */
+	__u32 count[2];		/* entries of each that are new; 0: not found out */
 	__u32 reserved;
-	__u64 stint[2];		/* which thread took them, and how often it had been switched out by then */
+	__u64 stint[2];		/* which thread took it, and how often it had been switched out by then */
 	struct brink_snapshot_slot half[2];
 };
-BRINK_ABI_ASSERT(sizeof(struct brink_snapshot_cpu) == 24 + 2 * sizeof(struct brink_snapshot_slot));
+BRINK_ABI_ASSERT(sizeof(struct brink_snapshot_cpu) == 32 + 2 * sizeof(struct brink_snapshot_slot));
 BRINK_ABI_FIELD(struct brink_snapshot_cpu, seq, 0, 4);
-BRINK_ABI_FIELD(struct brink_snapshot_cpu, reserved, 4, 4);
-BRINK_ABI_FIELD(struct brink_snapshot_cpu, stint, 8, 16);
-BRINK_ABI_FIELD(struct brink_snapshot_cpu, half, 24, 2 * sizeof(struct brink_snapshot_slot));
+BRINK_ABI_FIELD(struct brink_snapshot_cpu, count, 4, 8);
+BRINK_ABI_FIELD(struct brink_snapshot_cpu, reserved, 12, 4);
+BRINK_ABI_FIELD(struct brink_snapshot_cpu, stint, 16, 16);
+BRINK_ABI_FIELD(struct brink_snapshot_cpu, half, 32, 2 * sizeof(struct brink_snapshot_slot));
 
 #endif /* BRINK_ABI_SNAPSHOT_H_ */
