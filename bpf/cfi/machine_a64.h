@@ -35,7 +35,10 @@ brink_always_inline int cfi_is_compat(const __u64 *regs)
 
 brink_always_inline __s32 cfi_number(const void *regs)
 {
-	return BPF_CORE_READ((const struct pt_regs___call *)regs, syscallno);
+	const struct pt_regs___call *r = regs;
+	__s32 nr = 0;
+
+	return bpf_core_read(&nr, sizeof(nr), &r->syscallno) ? -1 : nr;
 }
 
 brink_always_inline void cfi_take_args(struct brink_cfi *cfi)

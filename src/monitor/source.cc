@@ -44,7 +44,7 @@ std::vector<uint64_t> WaysIn(Facts& facts, uint64_t start, uint64_t end) {
   const auto code = facts.Code(start, end - start), call = SystemCallCode(facts.machine());
   for (auto at = code.begin(); (at = std::search(at, code.end(), call.begin(), call.end())) != code.end(); ++at) {
     const uint64_t address = start + static_cast<uint64_t>(at - code.begin());
-    if (address + call.size() < end && facts.IsBoundary(address) == Known::kYes) ways.push_back(address + call.size());
+    if (at - code.begin() + static_cast<ptrdiff_t>(call.size()) < static_cast<ptrdiff_t>(code.size()) && facts.IsBoundary(address) == Known::kYes) ways.push_back(address + call.size());
   }
   return ways;
 }

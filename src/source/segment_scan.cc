@@ -47,14 +47,18 @@ size_t FindThreadBaseWriteA64(std::span<const uint8_t> code, size_t from) {
 
 namespace {
 
+// b, and what goes by a register: br, blr, ret and their forms with pointer authentication.
+bool LeavesA64(uint32_t word) { return (word & 0xfc000000) == 0x14000000 || (word & 0xfe000000) == 0xd6000000; }
+
 // Whether the first system call of straight code is set_tid_address.
 bool CallsSetTidAddress(std::span<const uint32_t> code) {
-  constexpr uint32_t kMoveTo8Mask = 0x7f80001f, kMoveTo8 = 0x52800008, kNumber = 96 << 5, kCall = 0xd4000001, kReturn = 0xd65f03c0;
+  constexpr uint32_t kMoveTo8Mask = 0x7f80001f, kMoveTo8 = 0x52800008, kNumber = 96 << 5, kCall = 0xd4000001;
   bool number = false;
   for (const uint32_t word : code) {
     if ((word & kMoveTo8Mask) == kMoveTo8) number = (word & ~kMoveTo8Mask & 0x7fffffff) == kNumber;
+    else if ((word & 31) == 8) number = false;  // perhaps another value
     if (word == kCall) return number;
-    if (word == kReturn) return false;
+    if (LeavesA64(word)) return false;
   }
   return false;
 }
@@ -66,6 +70,7 @@ bool MakesFirstThreadA64(uint64_t at, const ReadA64Words& read) {
   constexpr uint32_t kLinkMask = 0xfc000000, kLink = 0x94000000;
   const std::vector<uint32_t> behind = read(at + 4, kBehind);
   for (size_t i = 0; i < behind.size(); ++i) {
+    if (LeavesA64(behind[i])) return CallsSetTidAddress({behind.data(), i});
     if ((behind[i] & kLinkMask) != kLink) continue;
     const int64_t words = static_cast<int32_t>(behind[i] << 6) >> 6;
     return CallsSetTidAddress(read(at + 4 + 4 * i + static_cast<uint64_t>(4 * words), kCalled));

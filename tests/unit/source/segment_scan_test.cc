@@ -59,6 +59,11 @@ TEST(MakesFirstThreadA64, AsksForSetTidAddressBehindTheWrite) {
   EXPECT_FALSE(makes({kWrite, kNumber, kOther, kCall}));
   EXPECT_FALSE(makes({kWrite, kNumber, kReturn, kCall}));
   EXPECT_FALSE(makes({kWrite}));
+  constexpr uint32_t kLinkOn3 = 0x94000003, kMove8From0 = 0xaa0003e8, kReturnSigned = 0xd65f0bff;
+  EXPECT_TRUE(makes({kWrite, kLinkOn3, kReturn, kNop, kNumber, kCall}));
+  EXPECT_FALSE(makes({kWrite, kReturn, kLinkOn3, kReturn, kNop, kNumber, kCall}));  // another function's call
+  EXPECT_FALSE(makes({kWrite, kReturnSigned, kNumber, kCall}));
+  EXPECT_FALSE(makes({kWrite, kNumber, kMove8From0, kCall}));
 }
 
 TEST(HasSegmentBaseWrite, LeavesReadsAndFencesAlone) {
