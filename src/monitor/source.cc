@@ -288,7 +288,7 @@ Status CheckSource::Start(SourceContext& context) {
     bpf_program* program = nullptr;
     if (!object) continue;
     bpf_object__for_each_program(program, object) {
-      if (!bpf_program__autoload(program) || bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT) continue;
+      if (!bpf_program__autoload(program) || bpf_program__type(program) == BPF_PROG_TYPE_PERF_EVENT || bpf_program__name(program) == std::string_view("cfi_prime")) continue;
       if (bpf_program__type(program) == BPF_PROG_TYPE_TRACEPOINT) {
         RETURN_IF_ERROR(AttachCalls(program, bpf_program__name(program) == std::string_view("cfi_call_enter") ? "enter" : "exit"));
         continue;
