@@ -177,8 +177,11 @@ brink_always_inline int cfi_conclude(struct cfi_slot *slot, __u64 seed, __u64 be
 	return refuse;
 }
 
-/* The last branches of user code, newest first. The filter of the held event is user space's: the way here burns none. */
-brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
+/*
+ * The last branches of user code, newest first. The filter of the held event is user space's: the way here burns none. As
+ * cfi_fill, a function of its own.
+ */
+static __attribute__((noinline)) int cfi_take_past(struct cfi_slot *slot, __u32 how)
 {
 	__u32 seq = 0;
 	struct brink_snapshot_slot *taken = brink_snapshot_take(&seq);
@@ -189,7 +192,6 @@ brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
 	nr = brink_snapshot_settle(seq);
 	if (nr >= 0)
 		nr = brink_snapshot_copy(taken, seq, (struct brink_branch *)slot->room, BRINK_MAX_HW_BRANCHES);
-
 	cfi_know_beginning(slot);
 	slot->sample.direction = BRINK_DIR_PAST;
 	slot->sample.end_ip = slot->cfi.regs[CFI_REG_IP];
@@ -197,9 +199,10 @@ brink_always_inline void cfi_take_past(struct cfi_slot *slot, __u32 how)
 		cfi_count_add(BRINK_CFI_CNT_SHORT_PAST, 1);
 	if (nr <= 0) {
 		cfi_count_add(BRINK_CFI_CNT_NO_PAST, 1);
-		return;
+		return 0;
 	}
 	slot->sample.nr = nr > BRINK_MAX_HW_BRANCHES ? BRINK_MAX_HW_BRANCHES : nr;
+	return 0;
 }
 
 /* The registers with which the thread will go on. */
