@@ -19,25 +19,25 @@ MISSED = ["A1", "A7", "A8", "A14", "A15", "A19"]
 # A server is known to the monitor by then: the guest's clock counts instructions, so that this does not depend on other work.
 ROUNDS = 300
 SURE = ("medium", "high", "critical")
-WATCH = "cfi run -q --every --min-severity low --share 100 --walk-budget 100us"
+WATCH = "cfi run -q --every --min-severity low --share 100 --walk-budget 100us --warm /usr/lib/aarch64-linux-gnu/libc.so.6"
 
 # Of the honest programs of tests/runtime/cfi/benign, built with pointer authentication and branch target identification: those that say
 # nothing of code made at run time.
 BENIGN = [f"B{i}" for i in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 19, 20)]
 # Honest programs of Debian and busybox: what they do is small, but they read, fork, execute, map and sort.
 HONEST = {
-    "busybox": "for i in 1 2 3 4 5; do busybox ls -lR /usr/lib > /tmp/list; busybox sort /tmp/list | busybox uniq -c | busybox tail -n 3 > /dev/null; busybox md5sum /tmp/list > /dev/null; done",
-    "sh": "i=0; while [ $i -lt 40 ]; do echo $(cat /proc/self/status | grep -c .) > /dev/null; i=$((i + 1)); done",
-    "gzip": "gzip -9 -c /tmp/list | gzip -dc > /dev/null",
-    "xz": "xz -1 -c /tmp/list | xz -dc > /dev/null",
-    "bzip2": "bzip2 -c /tmp/list | bzip2 -dc > /dev/null",
-    "perl": "perl -e 'my %h; for my $i (1..3000) { $h{$i % 97} .= chr(65 + $i % 26); eval { die \"x\" if $i % 10 == 0 }; } open(F, \"/tmp/list\"); while (<F>) { $n++ if /lib(\\w+)\\.so/ } print $n; system(\"true\") for 1..5'",
-    "python3": "python3 -S -c 'import subprocess, threading; d = {i: str(i) for i in range(5000)}; t = [threading.Thread(target=sorted, args=(list(d.values()),)) for _ in range(4)]; [x.start() for x in t]; [x.join() for x in t]; [subprocess.run([\"true\"]) for _ in range(5)]'",
-    "gawk": "gawk '{ n[$NF]++ } END { for (k in n) s += n[k]; print s }' /tmp/list",
-    "sed": "sed -n 's/lib/LIB/gp' /tmp/list > /dev/null",
+    "busybox": "busybox ls -lR /usr/lib > /tmp/one; for i in 1 2 3 4 5 6 7 8; do cat /tmp/one; done > /tmp/list; for i in 1 2 3 4; do busybox sort /tmp/list | busybox uniq -c | busybox awk '{ n += $1 } END { print n }' > /dev/null; busybox md5sum /tmp/list > /dev/null; done",
+    "sh": "i=0; while [ $i -lt 60 ]; do echo $(cat /proc/self/status | grep -c .) > /dev/null; i=$((i + 1)); done",
+    "gzip": "for i in 1 2 3; do /bin/gzip -6 -c /tmp/list | /bin/gzip -dc > /dev/null; done",
+    "xz": "/usr/bin/xz -0 -c /tmp/list | /usr/bin/xz -dc > /dev/null",
+    "bzip2": "/bin/bzip2 -1 -c /tmp/list | /bin/bzip2 -dc > /dev/null",
+    "perl": "LC_ALL=C perl -e 'my %h; for my $i (1..3000) { $h{$i % 97} .= chr(65 + $i % 26); eval { die \"x\" if $i % 10 == 0 }; } for (1..5) { open(F, \"/tmp/list\"); while (<F>) { $n++ if /lib(\\w+)\\.so/ } } print $n; system(\"true\") for 1..20'",
+    "python3": "python3 -S -c 'import subprocess, threading; d = {i: str(i) for i in range(5000)}; t = [threading.Thread(target=sorted, args=(list(d.values()),)) for _ in range(4)]; [x.start() for x in t]; [x.join() for x in t]; "
+               "n = [len(open(\"/tmp/list\").read().split()) for _ in range(5)]; [subprocess.run([\"true\"]) for _ in range(20)]'",
+    "sed": "for i in 1 2 3; do /bin/sed -n 's/lib/LIB/gp' /tmp/list > /dev/null; done",
     "sort": "/usr/bin/sort -k 5 /tmp/list > /dev/null",
-    "sqlite3": "sqlite3 /tmp/base 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 2000) insert into t select x, x * x from c; select sum(b) from t where a % 7 = 1;'",
-    "openssl": "openssl dgst -sha256 /tmp/list",
+    "sqlite3": "sqlite3 /tmp/base 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 2000) insert into t select x, x * x from c; select sum(b) from t where a % 7 = 1;'; for i in 1 2 3 4 5; do sqlite3 /tmp/base 'update t set b = b + 1; select sum(b) from t;'; done",
+    "openssl": "for i in 1 2 3; do openssl dgst -sha256 /tmp/list; done",
 }
 
 
@@ -51,14 +51,14 @@ echo monitor $? >> /out/status"""
 
 
 def honest_script(brink, folder, _attack, _names):
-    lines, programs = [], {**HONEST, "benign": "; ".join(f"{folder}/plain {name} 3 || exit 1" for name in BENIGN)}
+    lines, programs = [], {**HONEST, "benign": "; ".join(f"{folder}/plain {name} 6 || exit 1" for name in BENIGN)}
     for name, text in programs.items():
         lines += [f"cat > /tmp/{name}.sh <<'END'", text, "END"]
     each = "; ".join(f"sh /tmp/{name}.sh > /dev/null 2> /out/{name}.err; echo {name} $? >> /out/status" for name in programs)
     lines.append(f"{brink} {WATCH} --sink json:/out/honest.json --report /out/honest.report -- sh -c '{each}; true' > /out/honest.said 2>&1")
     lines.append("echo monitor.honest $? >> /out/status")
     # What was learned of a program knows its edges.
-    lines.append(f"{brink} cfi learn -q -o /out/base -- sh /tmp/sed.sh > /out/learn.said 2>&1; echo learn $? >> /out/status")
+    lines.append(f"{brink} cfi learn -q -o /out/base -- sh /tmp/benign.sh > /out/learn.said 2>&1; echo learn $? >> /out/status")
     return "\n".join(lines)
 
 
@@ -104,7 +104,8 @@ def judge_attacks(out, status, names):
             continue
         row = rows[name]
         row["entry" if point == "syscall_enter" else "exit"].update(alarm["policy_ids"])
-        if point == "syscall_enter" or (point == "syscall_exit" and call not in ("mprotect", "mmap")):
+        # The effect is that the page becomes executable; A20's is the jump into it, which its end still comes before.
+        if point == "syscall_enter" or (point == "syscall_exit" and (name == "A20" or call not in ("mprotect", "mmap"))):
             row["before"].update([alarm["severity"]])
     print("| attack | live, at entries | live, at exits | before the effect | effect |\n|---|---|---|---|---|")
     bad = [] if status.get("monitor") == "0" else [f"monitor: status {status.get('monitor')}: {said(out, 'attacks')}"]
@@ -112,7 +113,7 @@ def judge_attacks(out, status, names):
         row = rows[name]
         cell = {key: " ".join(sorted(row[key], key=lambda p: int(p[1:]))) or "-" for key in ("entry", "exit")}
         print(f"| {name} | {cell['entry']} | {cell['exit']} | {'yes' if row['before'] else 'no'} | {'yes' if status.get(name) == '42' else 'status ' + status.get(name, '?')} |")
-        if name in MINIMUM and not row["before"]:
+        if name in MINIMUM and not row["before"] & set(SURE):
             bad.append(f"{name} was not seen before its effect")
         if name in MISSED and row["before"] & set(SURE):
             bad.append(f"{name} is documented as missed")
@@ -168,7 +169,7 @@ def main():
         folder = os.path.abspath(arguments.keep or made)
         os.makedirs(folder, exist_ok=True)
         attack, _probe, _honest = offline.build(folder)
-        names = [name for name in [*offline.EXPECTED, *offline.MISSED, "A8"] if not arguments.only or name in arguments.only.split(",")]
+        names = [name for name in [*offline.EXPECTED, *offline.MISSED, *offline.TOLD] if not arguments.only or name in arguments.only.split(",")]
         names = sorted(names, key=lambda n: (int("".join(c for c in n[1:] if c.isdigit())), n))
         for part in arguments.parts.split(","):
             write, judge = PARTS[part]
