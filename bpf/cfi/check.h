@@ -239,6 +239,21 @@ brink_always_inline void cfi_count_walk(const struct cfi_slot *slot, const struc
 }
 
 /*
+ * Where many processes are watched: one that has only just begun, and of which nothing is known. Most such are over before it
+ * could be, and reading their mappings holds up the mapping of their libraries. Asked again when it is older.
+ */
+#define CFI_YOUNG_NS 5000000ull
+static __attribute__((noinline)) int cfi_too_young(struct task_struct *task)
+{
+	__u64 asid;
+
+	if (!(cfi_config.flags & BRINK_CFI_CFG_PATIENT) || bpf_ktime_get_boot_ns() - brink_leader_start(task) >= CFI_YOUNG_NS)
+		return 0;
+	asid = walk_asid(task);
+	return !bpf_map_lookup_elem(&walk_procs, &asid);
+}
+
+/*
  * Walks ahead and judges. 1: refuse the operation (security hooks). A function of its own that the verifier sees once for
  * all programs.
  */
@@ -257,6 +272,12 @@ __attribute__((noinline)) int cfi_check(__u32 point, __u32 nr, __u32 how, __u64 
 	if (!w || !out || !bucket)
 		return 0;
 	cfi_count_add(BRINK_CFI_CNT_CHECKS, 1);
+	if (!past && cfi_too_young(task)) {
+		cfi_count_add(BRINK_CFI_CNT_STOPS + BRINK_STOP_MISS, 1);
+		cfi_count_add(BRINK_CFI_CNT_MISSES + BRINK_MISS_PROCESS, 1);
+		cfi_count_add(BRINK_CFI_CNT_EMPTY, 1);
+		return 0;
+	}
 	if (!walk_bucket_open(bucket, now) && !(how & BRINK_CFI_FIRST)) {
 		cfi_count_add(BRINK_CFI_CNT_THROTTLED, 1);
 		cfi_turn_pay(CFI_TURN_CLOSED_NS);

@@ -56,7 +56,8 @@ WALK_INLINE void walk_fill_miss(const struct brink_walk *w, const struct brink_s
 /* Sends the miss, by way of m. A race for walk_recent sends a miss twice or late, and no more. */
 WALK_INLINE void walk_send_miss(const struct brink_walk *w, const struct brink_sample *s, struct brink_miss *m, __u64 vm_stamp)
 {
-	__u64 key = (w->miss_address ^ w->asid) + w->miss_reason, now = s->time_ns;
+	/* A process is asked for once, wherever its threads are. */
+	__u64 key = w->miss_reason == BRINK_MISS_PROCESS ? w->asid : (w->miss_address ^ w->asid) + w->miss_reason, now = s->time_ns;
 	struct walk_recent_misses *table;
 	struct walk_recent_miss *recent;
 	__u32 zero = 0;

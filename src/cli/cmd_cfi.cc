@@ -19,7 +19,7 @@
 namespace brink::cli {
 namespace {
 
-constexpr uint64_t kShareOfFew = 5, kShareOfAll = 3;  // --share
+constexpr uint64_t kShareOfFew = 5, kShareOfAll = 1;  // --share
 
 class CfiCommand : public Command {
  public:
@@ -132,6 +132,7 @@ class CfiCommand : public Command {
     config.per_minute = static_cast<uint32_t>(per_minute_);
     if (!act_) config.flags |= BRINK_CFI_CFG_DRY;
     if (repeats_) config.flags |= BRINK_CFI_CFG_REPEATS;
+    if (!narrow) config.flags |= BRINK_CFI_CFG_PATIENT;
     if (uid_ != UINT64_MAX) {
       config.flags |= BRINK_CFI_CFG_UID;
       config.uid = static_cast<uint32_t>(uid_);
@@ -267,7 +268,7 @@ class CfiCommand : public Command {
                   {.letter = 0, .name = "attach-only", .group = "When (run, learn)", .help = "attach and select nothing: what the hooks alone cost", .set = StoreFlag(&attach_only_)},
                   {.letter = 0, .name = "depth", .value = Value::kRequired, .meta = "N", .group = "When (run, learn)", .help = "branches walked ahead; default 32, at most 128", .set = StoreUint(&depth_, 1, BRINK_CFI_DEPTH)},
                   {.letter = 0, .name = "walk-budget", .value = Value::kRequired, .meta = "TIME", .group = "When (run, learn)", .help = "of one walk; default 50us", .set = StoreDuration(&budget_ns_, 1'000)},
-                  {.letter = 0, .name = "share", .value = Value::kRequired, .meta = "PERCENT", .group = "When (run, learn)", .help = "most time of a CPU, and of a thread, for checks; default 5 for a command and -p, else 3. Sensitive calls are checked all the same", .set = StoreUint(&share_, 1, 100)},
+                  {.letter = 0, .name = "share", .value = Value::kRequired, .meta = "PERCENT", .group = "When (run, learn)", .help = "most time of a CPU, and of a thread, for checks; default 5 for a command and -p, else 1. Sensitive calls are checked all the same", .set = StoreUint(&share_, 1, 100)},
                   {.letter = 0, .name = "no-warm", .group = "When (run, learn)", .help = "do not lift the target's files before it runs", .set = StoreFlag(&no_warm_)},
                   {.letter = 0, .name = "warm", .value = Value::kRequired, .meta = "FILE", .group = "When (run, learn)", .help = "also lift the code of this file before anything runs; may be repeated", .set = AppendString(&warm_)},
                   {.letter = 0, .name = "repeats", .group = "When (run, learn)", .help = "judge windows again that were judged before", .set = StoreFlag(&repeats_)},

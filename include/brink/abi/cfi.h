@@ -46,6 +46,7 @@ enum brink_cfi_point {
 #define BRINK_CFI_CFG_SNAPSHOT 0x2	/* at all points but exits: hardware branches that led here, instead of a walk */
 #define BRINK_CFI_CFG_DRY 0x4	/* count what would be done, do nothing */
 #define BRINK_CFI_CFG_UID 0x8	/* only this user's threads */
+#define BRINK_CFI_CFG_PATIENT 0x10	/* no walk in a process that has only just begun: see bpf/cfi/check.h */
 
 /* What BPF found on the spot; brink_cfi.verdict. */
 #define BRINK_CFI_P1 0x01	/* a return behind no call */
